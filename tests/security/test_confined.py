@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,45 @@ def test_a_child_has_no_new_privileges_and_no_capability(journal: Journal, accou
     if os.geteuid() == 0:
         assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == int(status["CapInh"], 16) == 0
         assert not status["Groups"].split()
+
+
+_KEYS = """
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+add_key, keyctl = (248, 250) if platform.machine() == "x86_64" else (217, 219)
+SEARCH, SESSION, JOIN = 10, -3, 1
+def called(*words):
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
+    return (libc.syscall(*words), ctypes.get_errno())
+"""
+_ASKS_FOR_A_KEY = _KEYS + 'print(*called(keyctl, SEARCH, SESSION, b"user", b"octavo-test", 0))'
+
+
+@needs_root
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="other numbers of system calls")
+def test_a_child_has_no_key_of_roots_session(journal: Journal, account: Account) -> None:
+    """A session keyring stays when the user changes: whoever has it reads root's tickets, and passphrases of disks."""
+    asked: list[str] = []
+
+    def ask() -> None:  # in a thread, whose session keyring is its own
+        known: dict[str, Any] = {}
+        exec(_KEYS, known)  # noqa: S102 (the lines above)
+        called = known["called"]
+        if called(known["keyctl"], known["JOIN"], None)[0] > 0:
+            assert called(known["add_key"], b"user", b"octavo-test", b"root's", 6, known["SESSION"])[0] > 0
+            for whose in (None, account):
+                command = ["/usr/bin/python3", "-I", "-S", "-c", _ASKS_FOR_A_KEY]
+                finished = children.run(command, journal, role="test", account=whose)
+                asked.append(children.check(finished, "asking for the key").stdout.split()[0])
+
+    thread = Thread(target=ask)
+    thread.start()
+    thread.join()
+    if not asked:
+        pytest.skip("this host gives nobody keys")
+    by_root, by_account = asked
+    assert int(by_root) > 0
+    assert by_account == "-1"
 
 
 @needs_root

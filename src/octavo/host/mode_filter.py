@@ -11,11 +11,11 @@ space with such a file in it, below an overlay, and have the kernel copy that up
 (Documentation/filesystems/overlayfs.rst). Of clone3(2), too, the filter does not see what is asked for.
 
 A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
-that ioctl(2) is refused too.
+that ioctl(2) is refused too. Nor has it the keys of root's session (`session_keys`).
 
 Where it does not see everything, `made_below` limits where files are made.
 
-The filter is set in a thread that then starts the child and ends: nothing of ours keeps it.
+Both are done in a thread that then starts the child and ends: nothing of ours keeps the filter, or loses its keys.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from octavo.host import made_below
+from octavo.host import made_below, session_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ _with_rings = 0
 
 
 def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False) -> "subprocess.Popen[str]":
-    """The child that `start` starts, with the filter where this kernel has one. Raises what `start` raises."""
+    """The child that `start` starts, without root's keys, and with the filter where this kernel has one. Raises what
+    `start` raises."""
     global _with_rings
     _with_rings += rings
     found: list[subprocess.Popen[str] | BaseException] = []
@@ -90,6 +91,7 @@ def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False
 
     def run() -> None:
         try:
+            session_keys.leave()
             if not install(rings=rings) or rings:
                 made_below.restrict(places)
             found.append(start())

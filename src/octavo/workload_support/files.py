@@ -15,9 +15,10 @@ from typing import IO
 
 from octavo.errors import HostError, UsageError
 from octavo.home import changer_of_file, resolve_by_steps
-from octavo.host import careful_open, children, tree_walk, trees
+from octavo.host import careful_open, children, session_keys, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
+from octavo.host.in_time import in_time
 from octavo.host.journal import Journal
 from octavo.host.owner import NOBODY, owner_of
 
@@ -86,12 +87,17 @@ def absolute(text: str) -> Path:
 def _check_readable_by(account: Account, path: Path) -> None:
     """Raises UsageError unless the user may read the file, or all files of the directory."""
     groups = "--clear-groups" if account.gid == NOBODY else "--init-groups"
-    rights = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", groups, "--"]
-    try:
-        found = subprocess.run(
+    rights = ["setpriv", "--no-new-privs", f"--reuid={account.uid}", f"--regid={account.gid}", groups, "--"]
+
+    def look() -> "subprocess.CompletedProcess[bytes]":
+        session_keys.leave()  # the user may trace what runs as the user
+        return subprocess.run(
             [*rights, "find", "-H", path, "!", "-readable", "-print", "-quit"],
             capture_output=True, check=False, timeout=_LOOK_SECONDS, cwd="/", env={"PATH": children.PLAIN_PATH},
         )  # fmt: skip
+
+    try:
+        found = in_time(look, 2 * _LOOK_SECONDS)  # in a thread, which alone leaves its keys
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"{path} cannot be looked at as {account.name}: {error}") from None
     if found.returncode != 0 or found.stdout:
