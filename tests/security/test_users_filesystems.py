@@ -10,6 +10,8 @@ from tests.security.conftest import needs_root
 from octavo.doctor.collect import find
 from octavo.host.mounts import Mount
 from octavo.host.owner import mounted_by_users
+from octavo.postgres.builds import usage
+from octavo.postgres.builds.cache import Build
 
 _FAKE = Path(__file__).with_name("fake_fuse.py")
 _NOT_OFFERED = 77
@@ -152,6 +154,34 @@ def test_the_doctor_goes_into_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "stat", stat)
     assert find.listeners(proc) == []
     assert [path for path in asked if path.name.startswith(".s.")] == [tmp_path / ".s.PGSQL.3"]
+
+
+def test_the_doctor_goes_into_no_user_namespace_of_others(tmp_path: Path) -> None:
+    """Its user mounts there what does not answer, below an overlay, and is root in the table of mounts."""
+    proc = tmp_path / "proc"
+    for name, mounts, users in (("self", 1, 1), ("7", 2, 1), ("8", 3, 2)):
+        process = proc / name
+        for place in ("net", "ns"):
+            (process / place).mkdir(parents=True)
+        (process / "stat").write_text(f"{name} (postgres) S 1 {' '.join(['0'] * 48)}\n")
+        (process / "mountinfo").write_text("66 43 0:40 / / rw - overlay overlay rw,lowerdir=/tmp/theirs:/usr\n")
+        (process / "net/unix").write_text(_rows(Path(f"/run/{name}/.s.PGSQL.5432")))
+        (process / "ns/mnt").symlink_to(f"mnt:[{mounts}]")
+        (process / "ns/user").symlink_to(f"user:[{users}]")
+        (process / "root").symlink_to("/")
+    (proc / "net").symlink_to("self/net")
+    found = list(find._places(proc))  # pyright: ignore[reportPrivateUsage]
+    assert (proc / "7/net/unix", proc / "7/root") in found  # a container of root's
+    assert not any(root.is_relative_to(proc / "8") for _, root in found)
+
+
+def test_what_others_run_is_known_by_its_name_alone(tmp_path: Path) -> None:
+    """A program may be in a filesystem that does not answer; here there is none at all."""
+    build = Build("one", tmp_path / "builds/one", {})
+    for pid, program in ((7, "/home/eve/theirs/postgres"), (8, build.program("postgres"))):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/exe").symlink_to(program)
+    assert usage.running_from(build, tmp_path / "proc") == 8
 
 
 def test_many_processes_cost_no_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Whether a server runs on a data directory, and how it was last started, by what a postmaster leaves in it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ def test_the_options_of_the_last_start_are_settings(tmp_path: Path) -> None:
     assert found[1::2] == ["a=1", "max_connections=7", "shared_buffers=64", "b=x y"]
 
 
-def a_process(proc: Path, pid: int, name: str, parent: int, cwd: Path | None) -> None:
+def a_process(proc: Path, pid: int, name: str, parent: int, cwd: Path | None, user: int | None = None) -> None:
+    mine = os.getuid() if user is None else user
     plant(proc, {f"{pid}/stat": f"{pid} ({name}) S {parent} " + " ".join(["0"] * 48) + "\n"})
+    plant(proc, {f"{pid}/status": f"Name:\t{name}\nUid:\t{mine}\t{mine}\t{mine}\t{mine}\n"})
     if cwd is not None:
         (proc / str(pid) / "cwd").symlink_to(cwd)
 
@@ -55,4 +58,7 @@ def test_a_server_that_runs_or_may_run_is_not_asked_by_its_directory(
 def test_a_directory_that_nobody_runs_on_may_be_asked(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     a_process(tmp_path / "proc", 7, "postgres", 1, tmp_path)
+    refuse_running(tmp_path / "data", tmp_path / "proc")
+    # Another user's process may be called so, and be in a directory that never answers: it is not looked at.
+    a_process(tmp_path / "proc", 8, "postgres", 1, tmp_path / "data", user=os.getuid() + 1)
     refuse_running(tmp_path / "data", tmp_path / "proc")

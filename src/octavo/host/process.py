@@ -79,10 +79,10 @@ def find_by_environment(variable: str, value: str) -> list[ProcessIdentity]:
             continue
         try:
             # The user first, and twice: another user's environment is as long as he likes, and pids pass to others.
-            if not _is_of(entry.path, ours) or not _has(entry.path, marker):
+            if not is_of(entry.path, ours) or not _has(entry.path, marker):
                 continue
             identity = identify(int(entry.name))
-            if identity is not None and _is_of(entry.path, ours) and _has(entry.path, marker):
+            if identity is not None and is_of(entry.path, ours) and _has(entry.path, marker):
                 found.append(identity)
         except OSError:
             continue
@@ -95,7 +95,7 @@ def _has(process: str, marker: bytes) -> bool:
         return marker in file.read(_MOST_ENVIRONMENT).split(b"\0")
 
 
-def _is_of(process: str, users: set[int]) -> bool:
+def is_of(process: str, users: set[int]) -> bool:
     """Whether all of the process's user ids are among these. Raises OSError when it is gone."""
     its = _users(Path(process, "status").read_bytes())
     return bool(its) and its <= users

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from octavo.errors import UsageError
+from octavo.host.owner import owner_of
+from octavo.host.process import is_of
 from octavo.host.process_table import Process, read_process
 from octavo.host.safe_read import read_text
 
@@ -103,12 +105,19 @@ def _dsn(socket: str, port: str) -> str:
 
 
 def _on(data: Path, proc: Path) -> Process | None:
-    """The postmaster whose working directory this is, in whichever container it runs: a host sees them all."""
+    """The postmaster whose working directory this is, in whichever container it runs: a host sees them all.
+
+    It is the user's whose the data are, as PostgreSQL wants it. The working directory of anybody else may be in a
+    filesystem that does not answer.
+    """
+    owner = owner_of(data.stat())
     found: dict[int, Process] = {}
     for entry in proc.iterdir():
-        with suppress(PermissionError):  # hidepid
+        with suppress(OSError):  # gone meanwhile, or hidepid
             process = read_process(int(entry.name), proc) if entry.name.isdecimal() else None
-            if process is not None and process.is_postgres and _same(entry / "cwd", data):
+            if process is None or not process.is_postgres or not is_of(str(entry), {owner}):
+                continue
+            if _same(entry / "cwd", data):
                 found[process.pid] = process
     return next((process for process in found.values() if process.parent not in found), None)
 

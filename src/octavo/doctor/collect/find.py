@@ -91,7 +91,7 @@ def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
     ]
     users = {pid: user for pid in pids if (user := _user(proc / str(pid))) is not None}
     by_user = Counter(users.values())
-    ours = _namespace(proc / "self")
+    ours, our_users = _namespace(proc / "self"), _users_of(proc / "self")
     # A file of /proc/net is another one in each network namespace, and the same one within.
     seen = {(_number(own), ours, "/")}
     for pid in sorted(users, key=lambda pid: (by_user[users[pid]], pid)):
@@ -102,8 +102,17 @@ def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
                 seen.add(key)
                 if mounts == ours:
                     yield sockets, Path(root)
-                elif not _has_users_mounts(process):
+                elif _users_of(process) == our_users and not _has_users_mounts(process):
                     yield sockets, process / "root"
+
+
+def _users_of(process: Path) -> str | None:
+    """The user namespace, None where it is not said. Who has made one mounts there what he likes, at any moment: what
+    does not answer may be below an overlay, and the kernel calls its user root (user_namespaces(7))."""
+    try:
+        return str((process / "ns/user").readlink())
+    except OSError:
+        return None
 
 
 def _has_users_mounts(process: Path) -> bool:

@@ -129,13 +129,16 @@ def choose(
     ]
 
 
-def running_from(build: Build) -> int | None:
-    """The pid of a process that runs one of the build's programs, or None."""
+def running_from(build: Build, proc: Path = Path("/proc")) -> int | None:
+    """The pid of a process that runs one of the build's programs, or None.
+
+    By the names of programs alone: what another user runs may be in a filesystem that does not answer.
+    """
     inside = f"{build.prefix.resolve()}/"
-    for link in Path("/proc").glob("[0-9]*/exe"):
+    for entry in proc.iterdir():
         with suppress(OSError):  # gone meanwhile, or another user's
-            if str(link.readlink()).startswith(inside):
-                return int(link.parent.name)
+            if entry.name.isdecimal() and str((entry / "exe").readlink()).startswith(inside):
+                return int(entry.name)
     return None
 
 
