@@ -2,25 +2,33 @@
 
 A postmaster has a small System V segment, by which it knows that another runs on its data directory, and POSIX segments
 for parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c).
+One of these it has mapped as long as it lives, the control segment, in which the numbers of the others are (storage/
+ipc/dsm.c): of another server, that lives, nobody may have mapped those at the moment.
 """
 
 import os
 import re
 import stat
+import sys
 import time
+from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.host import children, trees
+from octavo.host.careful_open import NO_LINK
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.kernel_text import lines, words
 
 _SEGMENTS = Path("/proc/sysvipc/shm")
 _DIRECTORY = Path("/dev/shm")  # noqa: S108 (where the C library has POSIX shared memory: shm_overview(7))
-_NAME = re.compile(r"PostgreSQL\.\d{1,10}", re.ASCII)
+_NAME = re.compile(r"PostgreSQL\.(\d{1,10})", re.ASCII)
+# How a control segment begins (PG_DYNSHMEM_CONTROL_MAGIC); of each connection it has five times 40 bytes.
+_CONTROL, _MOST_BYTES = (0x9A503D32).to_bytes(4, sys.byteorder), 1024**2
 _LEAVING_SECONDS = 2.0
 # One that is being made is not mapped yet.
 _YOUNGEST_SECONDS = 1.0
@@ -40,8 +48,8 @@ class _Segment:
 def remove(postmaster: int, journal: Journal, account: Account) -> None:
     """Removes the shared memory of a postmaster that was killed, as its account, once no process has a part of it.
 
-    That is its System V segment and, of the same user, POSIX segments that are as young and mapped by nobody. Where it
-    cannot, it stays: it is a megabyte.
+    That is its System V segment and, of the same user, POSIX segments that are as young and mapped by nobody: control
+    segments, whose postmasters are dead then, and what they name. Where it cannot, it stays: it is a megabyte.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while any(one.attached for one in _segments(postmaster, account.uid)) and time.monotonic() < deadline:
@@ -51,12 +59,7 @@ def remove(postmaster: int, journal: Journal, account: Account) -> None:
         return
     since = min(one.made for one in left)
     time.sleep(min(max(0.0, since + 1 + _YOUNGEST_SECONDS - time.time()), 1 + _YOUNGEST_SECONDS))
-    mapped = _mapped(account.uid)
-    names = [
-        path.name
-        for path in _DIRECTORY.iterdir()
-        if _NAME.fullmatch(path.name) and path.name not in mapped and _is_left(path, account.uid, since)
-    ]
+    names = _left(account.uid, since)
     with suppress(OctavoError):
         if names:
             trees.remove_inside(_DIRECTORY, names, journal, account)
@@ -74,6 +77,28 @@ def _segments(postmaster: int, owner: int) -> list[_Segment]:
             if one.creator == postmaster and one.owner == owner:
                 found.append(one)
     return found
+
+
+def _left(owner: int, since: int) -> list[str]:
+    """The names of the POSIX segments of the user's dead postmasters."""
+    mapped = _mapped(owner)
+    found = {
+        path.name: int(match[1])
+        for path in _DIRECTORY.iterdir()
+        if (match := _NAME.fullmatch(path.name)) and path.name not in mapped and _is_left(path, owner, since)
+    }
+    named = {name: _named_by(_DIRECTORY / name) for name in found}
+    theirs = {number for numbers in named.values() for number in numbers}
+    return [name for name, number in found.items() if named[name] or number in theirs]
+
+
+def _named_by(path: Path) -> Sequence[int]:
+    """The numbers in a control segment, those of other segments among them; none of another segment."""
+    numbers = array("I")
+    with suppress(OSError), os.fdopen(os.open(path, NO_LINK), "rb") as file:
+        content = file.read(_MOST_BYTES if file.read(len(_CONTROL)) == _CONTROL else 0)
+        numbers.frombytes(content[: len(content) // numbers.itemsize * numbers.itemsize])
+    return numbers
 
 
 def _is_left(path: Path, owner: int, since: int) -> bool:

@@ -1,0 +1,67 @@
+"""Which POSIX segments a killed server has left: never those of another server, which nobody may have mapped now."""
+
+# pyright: reportPrivateUsage=false
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from octavo.postgres import shared_memory_left
+
+_CONTROL = 0x9A503D32
+
+
+def _control(*handles: int) -> bytes:
+    """A control segment as 14 and later have it: magic, items, most items, then for each item handle and count, where
+    it is in the main segment, and more."""
+    items = (struct.pack("=IIQQQQ", handle, 2, 0, 0, 0, 0) for handle in handles)
+    return struct.pack("=IIII", _CONTROL, len(handles), 64, 0) + b"".join(items)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of /dev/shm; what is mapped has its name in `mapped`, beside it."""
+    place = tmp_path / "shm"
+    place.mkdir()
+
+    def mapped(owner: int) -> set[str]:
+        assert owner == os.getuid()
+        return {"PostgreSQL.900"}
+
+    monkeypatch.setattr(shared_memory_left, "_DIRECTORY", place)
+    monkeypatch.setattr(shared_memory_left, "_YOUNGEST_SECONDS", 0.0)
+    monkeypatch.setattr(shared_memory_left, "_mapped", mapped)
+    return place
+
+
+def _left() -> list[str]:
+    return sorted(shared_memory_left._left(os.getuid(), 0))
+
+
+def test_a_dead_servers_segments_are_those_that_its_control_segment_names(directory: Path) -> None:
+    (directory / "PostgreSQL.7").write_bytes(_control(4_000_000_000, 12))
+    for name in ("PostgreSQL.4000000000", "PostgreSQL.12"):
+        (directory / name).write_bytes(bytes(4096))
+    # A living server's: its control segment is mapped, and at the moment nobody has its statistics mapped.
+    (directory / "PostgreSQL.900").write_bytes(_control(902))
+    (directory / "PostgreSQL.902").write_bytes(bytes(4096))
+    (directory / "PostgreSQL.13").write_bytes(b"")
+    (directory / "other").write_bytes(_control(902))
+    assert _left() == ["PostgreSQL.12", "PostgreSQL.4000000000", "PostgreSQL.7"]
+
+
+def test_without_a_control_segment_nothing_is_a_dead_servers(directory: Path) -> None:
+    (directory / "PostgreSQL.12").write_bytes(struct.pack("=I", 13) * 100)
+    (directory / "PostgreSQL.13").write_bytes(bytes(4096))
+    (directory / "link").write_bytes(_control(12, 13))
+    (directory / "PostgreSQL.14").symlink_to(directory / "link")
+    os.mkfifo(directory / "PostgreSQL.15")
+    assert _left() == []
+
+
+def test_a_control_segment_that_ends_early_names_what_it_has(directory: Path) -> None:
+    (directory / "PostgreSQL.7").write_bytes(_control(12)[:21])
+    (directory / "PostgreSQL.12").write_bytes(bytes(4096))
+    assert _left() == ["PostgreSQL.12", "PostgreSQL.7"]
