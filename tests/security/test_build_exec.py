@@ -9,6 +9,7 @@ import pytest
 
 from octavo.cli import build_cache
 from octavo.host import foreground
+from octavo.postgres import extension
 from octavo.postgres.builds.cache import RECORDS, Build
 from octavo.postgres.builds.make import Planned, _whose_cache
 from octavo.postgres.builds.spec import BuildSpec
@@ -35,8 +36,25 @@ def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> No
     assert len({"releases", *others}) == 1 + len(others)
 
 
+def test_what_a_build_has_of_others_does_not_meet_an_extensions_cache_in_other_builds(tmp_path: Path) -> None:
+    """make runs the PGXS of the build, and what another extension has put beside it (Makefile.custom)."""
+    (tmp_path / RECORDS).mkdir()
+    own = {"origin": "local source tree pg", "options": []}
+    release = Build("18.6-b8w8-a", tmp_path, {"origin": _CHECKED, "options": []})
+    others = Build("18.6-b8w8-b", tmp_path, own)
+
+    def cache(build: Build) -> str:
+        return extension._whose_cache(build, tmp_path / "vector")
+
+    alone, of_others = cache(release), cache(others)
+    assert alone == cache(Build("17.9-b4w8-c", tmp_path, release.manifest))
+    (tmp_path / RECORDS / "petals.json").write_text("{}")
+    found = [alone, of_others, cache(release), cache(others), cache(Build("18.6-b8w8-c", tmp_path, own))]
+    assert len(set(found)) == len(found)
+
+
 @pytest.mark.parametrize(
-    ("origin", "extension", "told"),
+    ("origin", "added", "told"),
     [
         (_CHECKED, None, ""),
         (_CHECKED, "-Dc_args=-O3 -march=native", ""),
@@ -49,15 +67,15 @@ def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> No
     ],
 )
 def test_root_is_told_whose_programs_it_runs(
-    origin: str, extension: str | None, told: str,
+    origin: str, added: str | None, told: str,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    flags = [extension] if extension and "=" in extension else []
+    flags = [added] if added and "=" in added else []
     build = Build("one", tmp_path, {"origin": origin, "options": ["-Dcassert=false", *flags]})
     (tmp_path / RECORDS).mkdir()
     (tmp_path / RECORDS / ".half.begun").touch()
-    if extension and not flags:
-        (tmp_path / RECORDS / f"{extension}.json").write_text("{}")
+    if added and not flags:
+        (tmp_path / RECORDS / f"{added}.json").write_text("{}")
     assert ", ".join(not_postgresqls(build)).startswith(told)
     ran: list[list[str]] = []
 

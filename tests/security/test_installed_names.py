@@ -1,4 +1,5 @@
-"""What an extension may not install, so that no program of the build loads it in the place of the system's."""
+"""What an extension may not install, so that no program of the build loads it in the place of the system's, and that
+the build's records name it."""
 
 from pathlib import Path
 
@@ -31,3 +32,12 @@ def test_no_library_where_the_loader_looks_before_the_systems(tmp_path: Path, na
 @pytest.mark.parametrize("name", ["lib/vector.so", "lib/bitcode/vector/src/hnsw.bc", "share/extension/vector.control"])
 def test_modules_are_installed(tmp_path: Path, name: str) -> None:
     _check(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", ["share/extension/.vector.control", "lib/.vector.so"])
+def test_no_extension_whose_record_would_be_hidden(tmp_path: Path, name: str) -> None:
+    """Root is told whose programs a build has by these records."""
+    file = tmp_path / Path(name).name
+    file.touch()
+    with pytest.raises(OctavoError, match=r"\.vector begins with a dot"):
+        extension._describe(tmp_path / "sources", "digest", {name: file})  # pyright: ignore[reportPrivateUsage]

@@ -27,6 +27,7 @@ from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import RECORDS, Build, locked, read_build
 from octavo.postgres.builds.toolchain import check_tools
+from octavo.postgres.builds.usage import not_postgresqls
 from octavo.postgres.builds.worker_client import open_worker
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import sha256_of
@@ -221,10 +222,18 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
             "compiler": build.manifest.get("compiler_command", "gcc"),
             "extension": {"pg_config": str(prefix / "bin" / "pg_config"), "prefix": str(prefix), "subject": subject},
         }
-        place.make(asked, source, cache=f"extension {directory.resolve()}", progress=_quiet, ready=_quiet)
+        place.make(asked, source, cache=_whose_cache(build, directory), progress=_quiet, ready=_quiet)
         place.copy(0, staged)
         files = sorted(path for path in staged.rglob("*") if path.is_symlink() or path.is_file())
         yield {str(path.relative_to(staged)): path for path in files}
+
+
+def _whose_cache(build: Build, directory: Path) -> str:
+    """Whose results the compiler's cache has: the extension's. make also runs what the build has of others, its own
+    PGXS or what another extension has put beside that: what these write is for no other build."""
+    whose = f"extension {directory.resolve()}"
+    others = not_postgresqls(build)
+    return f"{whose} for {build.name} with {', '.join(others)}" if others else whose
 
 
 def _quiet(*_: object) -> None:
@@ -236,6 +245,8 @@ def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[s
     libraries = sorted(Path(name).stem for name in stage if re.fullmatch(r"lib/[^/]+\.so", name))
     name = directory.resolve().name
     main = name if name in controls else next(iter(sorted(controls)), next(iter(libraries), name))
+    if main.startswith("."):  # its record would be none
+        raise OctavoError(f"{main} begins with a dot, which is no name of an extension; rename it")
     return {
         "name": main,
         "version": _version(controls[main]) if main in controls else "",
