@@ -147,6 +147,13 @@ def test_a_licence_may_have_any_bytes_and_is_read_up_to_a_size(tmp_path: Path) -
     assert (name, found.epoch, len(text), text[:2]) == ("COPYRIGHT", 7, 1 << 20, "\ufffdx")
 
 
+def test_licences_without_end_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "source.tar"
+    path.write_bytes(_tar(*[_entry(f"pg/{number}/LICENSE", b"x", mtime=7) for number in range(101)]))
+    with pytest.raises(OctavoError, match="more than 100 licence files"):
+        release._read(path, "d")  # pyright: ignore[reportPrivateUsage]
+
+
 def test_what_is_no_tar_at_all_is_a_line(tmp_path: Path) -> None:
     path = tmp_path / "source.tar.xz"
     path.write_bytes(lzma.compress(b"x" * 5000)[:-20])

@@ -95,11 +95,14 @@ def run_driver(
         *what,
     ]
     lines: list[str] = []
+    done = 0
 
     def watch(line: str) -> None:
+        nonlocal done
         lines.append(line)
         if _RESULT.match(line):
-            progress(sum(_RESULT.match(seen) is not None for seen in lines))
+            done += 1
+            progress(done)
 
     with crashes.cores_allowed():
         children.run(

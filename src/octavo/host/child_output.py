@@ -29,10 +29,10 @@ def read(
 ) -> tuple[str, str]:
     """Its standard output and standard error as text, when it has ended; `on_line` sees the lines of the output.
 
-    Raises OctavoError when the output has more than `most` bytes; of errors, and where there is `on_line`, the middle
-    is left out instead.
+    Raises OctavoError when the output has more than `most` bytes. Of errors, and of lines that were seen, the middle is
+    left out.
     """
-    output = _Whole(role, most) if on_line is None else _Ends(on_line)
+    output = _Whole(role, most) if on_line is None else _Ends(on_line, role, most)
     errors = _Ends()
     with selectors.DefaultSelector() as selector:
         for pipe, kept in ((child.stdout, output), (child.stderr, errors)):
@@ -71,17 +71,18 @@ class _Whole:
         self.pieces.append(piece)
         self.size += len(piece)
         if self.size > self.most:
-            raise OctavoError(f"{self.role} wrote more than {human_size(self.most)} and was killed")
+            raise _too_much(self.role, self.most)
 
     def text(self) -> str:
         return _decoder().decode(b"".join(self.pieces), final=True)
 
 
 class _Ends:
-    """The beginning and the end of what was written, and each line as it comes."""
+    """The beginning and the end of what was written, and each line as it comes: who sees them may keep them."""
 
-    def __init__(self, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(self, on_line: Callable[[str], None] | None = None, role: str = "", most: int = 0) -> None:
         self._on_line = on_line
+        self._role, self._most, self._size = role, most, 0
         self._first, self._last = bytearray(), bytearray()
         self._left_out = False
         self._decoder = _decoder()
@@ -90,6 +91,9 @@ class _Ends:
     def add(self, piece: bytes) -> None:
         self._keep(piece)
         if self._on_line is not None:
+            if (size := self._size + len(piece)) > self._most:
+                raise _too_much(self._role, self._most)
+            self._size = size
             *lines, self._line = (self._line + self._decoder.decode(piece, final=not piece)).split("\n")
             if len(self._line) > _LONGEST_LINE:
                 lines, self._line = [*lines, self._line], ""
@@ -109,6 +113,10 @@ class _Ends:
         if len(self._last) > 2 * _EACH_END:
             del self._last[:-_EACH_END]
             self._left_out = True
+
+
+def _too_much(role: str, most: int) -> OctavoError:
+    return OctavoError(f"{role} wrote more than {human_size(most)} and was killed")
 
 
 def _decoder() -> io.IncrementalNewlineDecoder:

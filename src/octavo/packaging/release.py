@@ -11,7 +11,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.source import find_source
 
 _LICENCE_FILES = ("COPYRIGHT", "COPYING", "LICENSE")
-_LONGEST_LICENCE = 1024**2
+_LONGEST_LICENCE, _MOST_LICENCES = 1024**2, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ def _read(tarball: Path, sha256: str) -> Release:
                 is_licence = member.isreg() and path.rpartition("/")[2] in _LICENCE_FILES
                 if is_licence and (file := archive.extractfile(member)):
                     licences.append((path, file.read(_LONGEST_LICENCE).decode(errors="replace")))
+                if len(licences) > _MOST_LICENCES:
+                    raise OctavoError(f"{tarball} has more than {_MOST_LICENCES} licence files; give another source")
     except DAMAGED as error:
         raise OctavoError(f"{tarball} cannot be read: {error}; give another source") from error
     if not licences:
