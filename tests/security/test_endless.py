@@ -10,12 +10,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import whole_number
+from octavo.host.children import Finished
 from octavo.host.safe_read import read_tail, read_text
 from octavo.hugepages.postmaster_files import last_options, refuse_running
 from octavo.imports import rows
@@ -23,6 +25,7 @@ from octavo.imports.map_file import read_map
 from octavo.io.engine import measure
 from octavo.io.job import Job
 from octavo.lab.server_log import limited_log, read_log
+from octavo.operations.pg_checksums import blocks_checked
 from octavo.plan.presets import find_plan
 from octavo.postgres.cluster import last_log_line
 from octavo.postgres.datasets import control
@@ -228,3 +231,14 @@ def test_numbers_of_thousands_of_digits_are_refused() -> None:
     assert len(str(refused.value)) < 200
     with pytest.raises(OctavoError, match="sysbench measured nothing"):
         client.parse(f"transactions: {'8' * 400}\ntotal time: 1.0s\navg: 1.0\n", "", 0, 1.0, 1.0)
+
+
+def test_a_number_of_a_builds_program_has_a_length() -> None:
+    place = MagicMock()
+    for digits, message in (("12", ""), ("9" * 5000, "did not say how many blocks")):
+        place.run.return_value = Finished(0, f"Blocks scanned:  {digits}\n", "", 0.0)
+        if message:
+            with pytest.raises(OctavoError, match=message):
+                blocks_checked(place, Path("/data"))
+        else:
+            assert blocks_checked(place, Path("/data")) == 12

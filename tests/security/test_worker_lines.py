@@ -48,6 +48,7 @@ def test_progress_and_what_is_ready_are_passed_on(place: WorkerClient) -> None:
         '{"ready": null}',
         '{"ready": [0]}',
         '{"doing": 1, "done": 1, "total": 1}',
+        f'{{"doing": "compilation", "done": 1{"0" * 4000}, "total": 1}}',
         '{"tool": "make"}',
         '{"failed": "x"}',
         "[" * 100_000,

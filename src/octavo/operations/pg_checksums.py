@@ -41,7 +41,7 @@ def blocks_checked(sandbox: Sandbox, data: Path) -> int:
     if bad := re.search(r"checksum verification failed in file .*", finished.stderr):
         raise OctavoError(f"pg_checksums: {bad[0]}")
     children.check(finished, "pg_checksums")
-    blocks = re.search(r"Blocks scanned:\s+(\d+)", finished.stdout)
+    blocks = re.search(r"Blocks scanned:\s+(\d{1,18})\b", finished.stdout, re.ASCII)
     if blocks is None:
         raise OctavoError(f"pg_checksums did not say how many blocks it checked: {last_line(finished)}")
     return int(blocks[1])

@@ -45,6 +45,7 @@ _KEY = ".key"
 # The worker's longest line has a tool's output in it, in JSON.
 _LONGEST_LINE = 16 * 1024**2
 _LONGEST_WORDS = 1000
+_MOST_STEPS = 10**9
 
 
 class NotShareableHere(Exception):
@@ -128,7 +129,9 @@ class WorkerClient:
             match json.loads(line):
                 case {"ready": int(number)}:
                     act = partial(ready, number)
-                case {"doing": str(doing), "done": int(done), "total": int(total)}:
+                case {"doing": str(doing), "done": int(done), "total": int(total)} if (
+                    min(done, total) >= 0 and max(done, total) < _MOST_STEPS
+                ):
                     act = partial(progress, _words(doing), done, total)
                 case {"not_shareable": str(reason)}:
                     raise NotShareableHere(_words(reason))
