@@ -13,6 +13,7 @@ from octavo.packaging.archive import write_ar, write_tar
 from octavo.packaging.contents import PackageContents, lay_out
 from octavo.packaging.names import names_of
 from octavo.postgres.builds.cache import Build
+from octavo.text import one_line
 from octavo.units import parse_size
 
 _PLACE = "opt/octavo/postgresql"
@@ -52,8 +53,8 @@ def write(build: Build, scratch: Path, journal: Journal, local: Path | None) -> 
 def control_file(contents: PackageContents, architecture: str, depends: str, installed_kilobytes: int) -> str:
     """The control file (deb-control(5)); DEBFULLNAME and DEBEMAIL name the maintainer, as with Debian's tools."""
     names = contents.names
-    maintainer = os.environ.get("DEBFULLNAME", "Octavo")
-    address = os.environ.get("DEBEMAIL", "octavo@localhost")
+    maintainer = one_line(os.environ.get("DEBFULLNAME", "Octavo"))
+    address = one_line(os.environ.get("DEBEMAIL", "octavo@localhost"))
     data, wal = (parse_size(block) // 1024 for block in (contents.data_block, contents.wal_block))
     fields = {
         "Package": names.package,

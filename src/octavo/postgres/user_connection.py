@@ -134,6 +134,8 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
         connection = UsersConnection.connect(
             **settings, autocommit=True, row_factory=dict_row, cursor_factory=factory, context=plain()
         )
+    except UnicodeError:
+        raise UsageError("PGOPTIONS in the environment is not text; correct or unset it") from None
     except psycopg.Error as error:
         problem = without_secrets(" ".join(str(error).split()), password)
         problem = re.sub(r"^(connection (failed|is bad): )+| Is the server running [^?]*\?", "", problem)

@@ -70,13 +70,17 @@ def server_address(url: str) -> ServerAddress:
             f"{VARIABLE} contains a password, and others may read the environment; put it into ~/.pgpass or PGPASSFILE"
         )
     # The values of libpq's variables and of a service file, as PQconndefaults gives them.
-    by_name = {
-        option.keyword.decode(): option.val.decode()
-        for option in pq.Conninfo.get_defaults()
-        if option.val and option.envvar and option.envvar.decode() in os.environ
-    }
-    if passfile := os.environ.get("PGPASSFILE"):
-        by_name["passfile"] = passfile
+    given = [option for option in pq.Conninfo.get_defaults() if option.val and option.envvar]
+    try:
+        by_name = {
+            option.keyword.decode(): (option.val or b"").decode()
+            for option in given
+            if (option.envvar or b"").decode() in os.environ
+        }
+        if passfile := os.environ.get("PGPASSFILE"):
+            by_name["passfile"] = passfile.encode().decode()
+    except UnicodeError:
+        raise UsageError(f"{VARIABLE}: a PG* variable in the environment is not text; correct or unset it") from None
     settings = {"application_name": "octavo store", **_PATIENCE, **by_name, **asked}
     settings["options"] = f"{settings.get('options', '')} {_OPTIONS}".strip()
     settings["client_encoding"] = "utf8"

@@ -4,7 +4,7 @@ import sqlite3
 import time
 from typing import Any
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
 from octavo.home import make_directory, make_private_file
 from octavo.store.address import ServerAddress, StoreAddress
@@ -20,7 +20,8 @@ def engine_to_write(store: StoreAddress) -> Engine:
         return _of_server(store)
     make_directory(store.parent)
     make_private_file(store)
-    engine = create_engine(f"sqlite:///{store}", connect_args={"timeout": _PATIENCE})
+    # Not as text, in which a ? in a directory's name would begin options, and another file be the store.
+    engine = create_engine(URL.create("sqlite", database=str(store)), connect_args={"timeout": _PATIENCE})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]

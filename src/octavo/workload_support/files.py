@@ -69,10 +69,13 @@ def authors_of(plan: Path) -> list[int]:
 
 def absolute(text: str) -> Path:
     """The absolute path of a file or directory that is there and can be read. Raises UsageError."""
-    path = (_base.get() or Path.cwd()) / Path(text).expanduser()
-    path = Path(os.path.normpath(path))
     if "\0" in text:
         raise UsageError("a path cannot hold a null character")
+    try:
+        path = (_base.get() or Path.cwd()) / Path(text).expanduser()
+    except RuntimeError:  # ~ of a user who has no home
+        raise UsageError(f"{text} cannot be read: no such home directory") from None
+    path = Path(os.path.normpath(path))
     try:
         path.stat()
     except OSError as error:
