@@ -1,5 +1,6 @@
 """Text from outside (names, levels, messages of servers and clients, queries) made fit for where it is shown."""
 
+import io
 import re
 from typing import Any, TextIO, cast
 
@@ -72,7 +73,10 @@ class Printable:
 
 
 def guarded(stream: TextIO) -> TextIO:
-    """A stream that lets nothing through that a terminal would obey."""
+    """A stream that lets nothing through that a terminal would obey. What its encoding does not have is written as a
+    number, as Python does on standard error."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
     return cast("TextIO", Printable(stream))
 
 

@@ -1,5 +1,8 @@
 """Variables, paths and plans with odd text: an error is a line, and nothing is written anywhere else."""
 
+import os
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -14,6 +17,26 @@ from octavo.store.store import Store
 from octavo.workload_support import files
 
 _NO_TEXT = "/\udcff"
+_SAYS = """
+from pathlib import Path
+import sys
+from octavo.cli.app import files_are_utf8
+from octavo.text import guarded
+files_are_utf8()
+Path(sys.argv[1]).write_text("\\u2013")
+guarded(sys.stdout).write("\\u2013 \\x1b[1m")
+"""
+
+
+def test_files_are_utf8_and_any_terminal_can_show_what_is_said(tmp_path: Path) -> None:
+    """As in a locale such as de_DE.ISO-8859-1, of which no machine is sure to have one."""
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    said = subprocess.run(
+        [sys.executable, "-c", _SAYS, tmp_path / "file"],
+        capture_output=True, check=True, env={**os.environ, **plain}, timeout=60,
+    )  # fmt: skip
+    assert (said.stdout, said.stderr) == (b"\\u2013 \\ufffd[1m", b"")
+    assert (tmp_path / "file").read_bytes() == "\u2013".encode()
 
 
 @pytest.mark.parametrize("name", ["PGUSER", "PGPASSFILE"])

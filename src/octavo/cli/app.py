@@ -4,9 +4,11 @@ Heavy libraries are imported inside the verbs, where they are used, so that help
 """
 
 import errno
+import locale
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -80,6 +82,7 @@ app.add_typer(vm, name="vm")
 def main() -> NoReturn:
     """Runs the command line and exits with its code."""
     os.umask(0o022)  # the servers' user has to reach builds and sockets
+    files_are_utf8()
     sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
     try:
         interrupt_once()
@@ -90,6 +93,12 @@ def main() -> NoReturn:
         print("octavo: interrupted", file=sys.stderr)
         code = Interrupted.exit_code
     sys.exit(code)
+
+
+def files_are_utf8() -> None:
+    """What files and programs have is UTF-8, whatever the terminal is set to (LC_ALL=de_DE.ISO-8859-1)."""
+    with suppress(locale.Error):  # glibc before 2.35 need not have it
+        locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
 
 
 def _run() -> int:
