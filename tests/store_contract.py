@@ -132,6 +132,7 @@ class StoreContract:
             a_trial(identity=new_identity(), round=2**80),
             a_trial(identity=new_identity(), observations=(Observation("tps", 1.0, "1/s", None, 2**33),)),
             a_trial(identity=new_identity(), observations=(Observation("tps", "x", "1/s"),)),  # type: ignore[arg-type]
+            a_trial(identity=new_identity(), status="failed", reason={"of": "no text"}),
         )
         good = [a_trial(identity=new_identity(), position=position) for position in range(9)]
         refused: list[TrialRecord] = []

@@ -78,7 +78,8 @@ def is_refused(error: Any) -> bool:
     """Whether the database refused what was to be stored, and will again: a value, not the server or its tables.
 
     `error` is the driver's: SQLite's result codes, SQLSTATE classes 22 (data) and 23 (integrity), or no code at all
-    where the driver itself had no way to send it.
+    where the driver itself had no way to send it (psycopg: DataError, and ProgrammingError for a type that it does not
+    know).
     """
     import psycopg
 
@@ -89,7 +90,8 @@ def is_refused(error: Any) -> bool:
         )
     if isinstance(error, psycopg.Error):
         state = error.sqlstate or ""
-        return state.startswith(("22", "23")) or (not state and isinstance(error, psycopg.DataError))
+        unsendable = isinstance(error, psycopg.DataError | psycopg.ProgrammingError)
+        return state.startswith(("22", "23")) or (not state and unsendable)
     return False
 
 
