@@ -9,6 +9,8 @@ import typer
 
 from octavo.cli import build_cache
 from octavo.cli.choices import PackageFormat, TableFormat
+from octavo.cli.given import refuse_alone, refuse_before_command
+from octavo.errors import UsageError
 
 if TYPE_CHECKING:
     from octavo.host.journal import Journal
@@ -86,7 +88,14 @@ def make(
     octavo build --data-block all --check
     """
     if context.invoked_subcommand is not None:
+        refuse_before_command(context)
         return
+    _refuse_ignored(context, check=check, check_operations=check_operations, package=package is not None)
+    if format is TableFormat.json and (check + check_operations > 1 or package is not None or with_extension):
+        raise UsageError(
+            "--format json prints one document: give one of --check and --check-operations, without --package and "
+            "--with-extension"
+        )
     from octavo.cli.progress import build_progress
     from octavo.host.journal import Journal
     from octavo.postgres.builds.make import ensure_builds
@@ -164,6 +173,16 @@ def make(
             print(each.prefix)
     if code:
         raise typer.Exit(code)
+
+
+def _refuse_ignored(context: typer.Context, *, check: bool, check_operations: bool, package: bool) -> None:
+    """Raises UsageError for an option of something that is not to be done."""
+    needs = {
+        "suite": "" if check else "--check",
+        "format": "" if check or check_operations else "--check or --check-operations",
+        "output": "" if package else "--package",
+    }
+    refuse_alone(context, {name: needed for name, needed in needs.items() if needed})
 
 
 def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: Path | None, journal: "Journal") -> int:

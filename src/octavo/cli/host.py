@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from octavo.cli.choices import TableFormat
+from octavo.cli.given import refuse_before_command
 
 if TYPE_CHECKING:
     from octavo.host.disks import Disk
@@ -33,6 +34,7 @@ def show(
     octavo host restore
     """
     if context.invoked_subcommand is not None:
+        refuse_before_command(context)
         return
     from octavo.home import octavo_home
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from octavo.cli.given import given
 from octavo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -224,11 +225,10 @@ def _probe_writes(
 
 
 def _check_probe(context: typer.Context, files: list[Path], format: IoFormat, options: tuple[str, ...]) -> None:
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if name not in options and source is not None and source.name == "COMMANDLINE":
+    for name, option in given(context).items():
+        if name not in options:
             known = ", ".join(f"--{one.replace('_', '-')}" for one in options[1:])
-            raise UsageError(f"this octavo io probe has no --{name.replace('_', '-')}; it takes {known}")
+            raise UsageError(f"this octavo io probe has no {option}; it takes {known}")
     if len(files) != 1 or format is IoFormat.thread:
         raise UsageError(
             "octavo io probe takes one file or device, and prints text or json: octavo io probe /data/test"

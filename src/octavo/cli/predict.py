@@ -1,19 +1,27 @@
 """`octavo predict`: what another page size would do to a recorded workload, without a rebuild."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from octavo.cli.choices import TableFormat
+from octavo.cli.given import given, refuse_alone
 from octavo.errors import UsageError
 
 if TYPE_CHECKING:
     from octavo.predict.predict import Request as PredictionRequest
 
 
+# A run's cells say these themselves, and --against compares all of their data blocks.
+_OF_THE_RUN = (
+    "data_block", "wal_block", "shared_buffers", "memory", "huge_pages", "clients", "until_checkpoint", "what_if",
+    "device_price", "memory_price",
+)  # fmt: skip
+
+
 def predict(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A trace (.octrace).")],
     data_block: Annotated[str, typer.Option(help="Data blocks to predict, such as 4kB,8kB,32kB, or all.")] = "all",
     wal_block: Annotated[str | None, typer.Option(help="WAL blocks to predict, or all; default: as recorded.")] = None,
@@ -98,32 +106,36 @@ def predict(
     from octavo.predict.predict import WAL_BLOCKS, Request, predict
     from octavo.predict.render import view
     from octavo.predict.what_if import what_if as parse_what_if
-    from octavo.trace.simulate import KERNEL_PAGES, sizes
+    from octavo.trace.simulate import KERNEL_PAGES, one_size, sizes
     from octavo.trace.surface import PAGE_SIZES
     from octavo.units import parse_duration
 
     every = None if checkpoint is None else parse_duration(checkpoint)
     if every is not None and every < 1:
         raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
-    if against is not None and out is not None:
-        raise UsageError("--out writes the page of a prediction, and --against has none; give one of them")
+    changes = parse_what_if(what_if or [])
+    _refuse_ignored(context, against=against is not None)
+    if clients is not None and changes.transactions != 1:
+        raise UsageError("--clients and --what-if transactions both say how many clients there are; give one of them")
+    if device is not None and changes.device is not None:
+        raise UsageError("--device and --what-if device both name the predicted device; give one of them")
     request = Request(
         path=file,
         data_blocks=PAGE_SIZES if data_block == "all" else sizes("--data-block", data_block, PAGE_SIZES),
         wal_blocks=WAL_BLOCKS if wal_block == "all" else sizes("--wal-block", wal_block, WAL_BLOCKS),
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
-        memory=None if memory is None else _size("--memory", memory),
-        kernel_page=_size("--kernel-page", kernel_page, KERNEL_PAGES),
+        memory=None if memory is None else one_size("--memory", memory),
+        kernel_page=one_size("--kernel-page", kernel_page, KERNEL_PAGES),
         device=device,
         recorded_device=recorded_device,
         clients=clients,
         checkpoint=every,
         until_checkpoint=until_checkpoint,
-        readahead=None if readahead is None else _size("--readahead", readahead),
-        dirty_background=None if dirty_background is None else _size("--dirty-background", dirty_background),
+        readahead=None if readahead is None else one_size("--readahead", readahead),
+        dirty_background=None if dirty_background is None else one_size("--dirty-background", dirty_background),
         huge_pages=huge_pages,
         prices=Prices(device_price, memory_price),
-        what_if=parse_what_if(what_if or []),
+        what_if=changes,
         threads=threads,
         exact=exact,
     )
@@ -147,14 +159,19 @@ def predict(
             console().print(f"\npage: {written}")
 
 
-def _size(option: str, text: str, allowed: Sequence[int] = ()) -> int:
-    """Bytes of an option's only size. Raises UsageError."""
-    from octavo.trace.simulate import sizes
-
-    first, *others = sizes(option, text, allowed)
-    if others:
-        raise UsageError(f"{option} {text}: give one size")
-    return first
+def _refuse_ignored(context: typer.Context, *, against: bool) -> None:
+    """Raises UsageError for options that would change nothing."""
+    options = given(context)
+    if against and "out" in options:
+        raise UsageError("--out writes the page of a prediction, and --against has none; give one of them")
+    if against and (ignored := next((options[name] for name in _OF_THE_RUN if name in options), None)):
+        raise UsageError(f"--against takes {ignored} from the run's trials, or predicts no such figure; leave it out")
+    if not against:
+        refuse_alone(context, dict.fromkeys(("where", "disturbed", "private_memory"), "--against"))
+    prices = ("device_price", "memory_price")
+    for name, other in (prices, prices[::-1]):
+        if other not in options:
+            refuse_alone(context, {name: f"--{other.replace('_', '-')}"})
 
 
 def _against(

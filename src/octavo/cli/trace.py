@@ -6,9 +6,12 @@ from typing import Annotated
 import typer
 
 from octavo.cli.choices import TableFormat
+from octavo.cli.given import given, refuse_alone, refuse_before_command
 
 trace = typer.Typer(help="Record and analyse page accesses; simulate other sizes.")
 
+# Of shared_buffers: 16 buffers of 8 kB.
+_LEAST = 128 * 1024
 _Dsn = Annotated[str | None, typer.Option(help="Connection string of the server.")]
 _Length = Annotated[str, typer.Option("--for", help="How long to record.")]
 _Out = Annotated[Path | None, typer.Option("--out", "-o", help="The trace to write.")]
@@ -30,8 +33,9 @@ def record_or_help(
 ) -> None:
     """Without a command: octavo trace record."""
     if context.invoked_subcommand is not None:
+        refuse_before_command(context)
         return
-    if out is None and dsn is None:
+    if not given(context):
         print(context.get_help())
         return
     record(dsn, length, out, max_overhead, names, counters)
@@ -126,6 +130,7 @@ def cut(
 
 @trace.command()
 def convert(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A trace, or a file of another format.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     source: Annotated[
@@ -155,6 +160,7 @@ def convert(
         return
     if target not in WRITABLE:
         raise UsageError(f"--to {target}: unknown format; allowed: {', '.join(WRITABLE)}")
+    refuse_alone(context, {"page_size": "--from"})
     missing = export(file, target, out)
     lost = f": of the trace {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
     console().print(f"{out}{lost}")
@@ -162,6 +168,7 @@ def convert(
 
 @trace.command()
 def surface(
+    context: typer.Context,
     file: _Trace,
     page_size: Annotated[list[str] | None, typer.Option(help="Page size, repeatable; default: 1kB to 32kB.")] = None,
     shared_buffers: Annotated[
@@ -193,16 +200,19 @@ def surface(
     from octavo.report.text_file import write_text
     from octavo.trace.page import render
     from octavo.trace.render import surface_view
+    from octavo.trace.simulate import one_size
     from octavo.trace.surface import SurfaceRequest, page_sizes, surface
-    from octavo.units import parse_percentage, parse_size
+    from octavo.units import parse_percentage
 
+    if sample is None:
+        refuse_alone(context, {"seed": "--sample"})
     rate = None if sample is None else parse_percentage(sample)
     if rate is not None and not 0.0001 <= rate <= 1:
         raise UsageError(f"--sample {sample}: it must be between 0.01% and 100%")
     request = SurfaceRequest(
         path=file,
         page_sizes=page_sizes(page_size or []),
-        shared_buffers=None if shared_buffers is None else parse_size(shared_buffers),
+        shared_buffers=None if shared_buffers is None else one_size("--shared-buffers", shared_buffers, least=_LEAST),
         rate=rate,
         seed=seed,
         threads=threads,
@@ -269,7 +279,7 @@ def simulate(
         raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
     request = SimulationRequest(
         path=file,
-        shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
+        shared_buffers=sizes("--shared-buffers", shared_buffers, least=_LEAST),
         data_blocks=sizes("--data-block", data_block, PAGE_SIZES),
         memory=sizes("--memory", memory),
         kernel_pages=sizes("--kernel-page", kernel_page, KERNEL_PAGES),

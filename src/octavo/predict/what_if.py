@@ -29,10 +29,14 @@ def what_if(texts: Sequence[str]) -> WhatIf:
     device: str | None = None
     for text in texts:
         if text.startswith("device="):
+            if device is not None:
+                raise UsageError(f"--what-if {text}: device is given twice; {_WAY_OUT}")
             device = text.removeprefix("device=")
             continue
         match = _FACTOR.fullmatch(text.strip())
         if match is None or not 0.01 <= float(match[2]) <= 1000:
             raise UsageError(f"--what-if {text}: {_WAY_OUT}")
+        if match[1] in found:
+            raise UsageError(f"--what-if {text}: {match[1]} is given twice; {_WAY_OUT}")
         found[match[1]] = float(match[2])
     return WhatIf(found.get("transactions", 1.0), found.get("data", 1.0), device)

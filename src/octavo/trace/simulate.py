@@ -96,6 +96,18 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
     return found
 
 
+def one_size(option: str, text: str, allowed: Sequence[int] = (), least: int = 1024) -> int:
+    """Bytes of an option's only size. Raises UsageError.
+
+    >>> one_size("--memory", "64GB")
+    68719476736
+    """
+    first, *others = sizes(option, text, allowed, least)
+    if others:
+        raise UsageError(f"{option} {text}: give one size")
+    return first
+
+
 def simulate(request: SimulationRequest, observe: Observe = ignore_progress) -> dict[str, Any]:
     """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
     summary = plausible(summarize(request.path))

@@ -162,9 +162,9 @@ def test_break_even_is_that_of_the_five_minute_rule() -> None:
 
 def test_what_if_says_what_may_be_asked() -> None:
     assert what_if(["device=gp3:3000/125", "transactions=1.5"]) == WhatIf(1.5, 1.0, "gp3:3000/125")
-    for wrong in ("data", "data=0", "rows=2x", "data=99999999"):
+    for wrong in (["data"], ["data=0"], ["rows=2x"], ["data=99999999"], ["data=2", "data=4"], ["device=a", "device=b"]):
         with pytest.raises(UsageError, match="write transactions"):
-            what_if([wrong])
+            what_if(wrong)
 
 
 def test_intervals_add_up_and_name_the_widest() -> None:
