@@ -61,7 +61,7 @@ def recommend(
         "data_block_bytes": best["data_block_bytes"],
         "gain": gain,
         "is_settled": bool(settled and not is_own),
-        "sentence": _sentence(trace, best, gain, key, settled=settled, is_own=is_own),
+        "sentence": _sentence(trace, best, gain, key, settled=settled, is_compared=own is not None),
         "cost": _cost(size),
         "cheaper": cheaper,
         "changes_if": _changes_if(rows, trace, key),
@@ -78,12 +78,13 @@ def _measure(rows: list[dict[str, Any]]) -> tuple[str, int]:
 
 
 def _gain(best: dict[str, Any], own: dict[str, Any] | None, key: str) -> dict[str, float] | None:
-    """How much better than the recorded size, as a ratio above 1; None where it is not among the sizes."""
+    """How much better than the recorded size, as a ratio above 1; None where that is not known: the recorded size is
+    not among the sizes (but `tps_ratio` is one to it anyway), or an end of an interval is 0."""
+    if key == "tps_ratio":
+        found, here = best["figures"][key], 1.0 if own is None else own["figures"][key]["value"]
+        return {name: found[name] / here for name in ("value", "low", "high")}
     if own is None:
         return None
-    if key == "tps_ratio":
-        found, here = best["figures"][key], own["figures"][key]["value"]
-        return {name: found[name] / here for name in ("value", "low", "high")}
     one, other = best["figures"][key], own["figures"][key]
     if not one["value"] or not one["low"] or not one["high"]:
         return None
@@ -102,11 +103,15 @@ _WHAT = {
 
 
 def _sentence(
-    trace: Recorded, best: dict[str, Any], gain: dict[str, float] | None, key: str, *, settled: bool, is_own: bool
+    trace: Recorded, best: dict[str, Any], gain: dict[str, float] | None, key: str, *, settled: bool, is_compared: bool
 ) -> str:
     own, block = human_size(trace.data_block), human_size(best["data_block_bytes"])
-    if is_own or gain is None:
+    if own == block:
         return f"Stay at {own}: no other data block is predicted to be better ({_WHAT[key]})."
+    if gain is None and not is_compared:
+        return f"Of these {block} is predicted to be best by {_WHAT[key]}; the recorded {own} is not among them."
+    if gain is None:
+        return f"Stay at {own}: {block} is predicted to be best by {_WHAT[key]}, but by how much is not known."
     times = f"× {gain['value']:.2f}, 95 % interval {gain['low']:.2f} to {gain['high']:.2f}"
     if not settled:
         why = "but the gain is too small or uncertain"

@@ -106,7 +106,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     sample = Sample() if request.exact else chosen_sample(trace, simulated)
     rates = simulate(trace, simulated, cycle, observe, request.threads, sample)
     _refuse_uncovered(trace, own, rates[own][0])
-    clients = request.clients or (trace.clients and round(trace.clients * request.what_if.transactions))
+    clients = request.clients or (trace.clients and max(1, round(trace.clients * request.what_if.transactions)))
     assumed = assumed_of(trace)
     given = Conditions(
         trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle,

@@ -62,6 +62,16 @@ def test_a_device_that_is_short_of_bytes_wants_small_pages(tmp_path: Path) -> No
     assert any(one["change"] == "twice the device's limits" for one in advice["cheaper"])
 
 
+def test_a_block_is_compared_with_the_recorded_one_also_where_that_is_not_asked_for(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace")
+    asked = Request(path, data_blocks=(4096, 32768), memory=10 * MB, device="mbps=2")
+    advice = predict(asked)["recommendation"]
+    assert advice["gain"]["value"] > 1.5 and advice["sentence"].startswith("4 kB data blocks are predicted to give")
+    without_speed = made(tmp_path / "w.octrace", facts={"work_cpu_seconds": None})
+    sentence = predict(Request(without_speed, data_blocks=(4096, 32768)))["recommendation"]["sentence"]
+    assert sentence.startswith("Of these 4 kB is predicted to be best") and "8 kB is not among them" in sentence
+
+
 def test_images_grow_with_the_block_and_wal_at_the_recorded_size_is_what_was_recorded(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000)
     document = predict(Request(path, checkpoint=20.0))
@@ -91,6 +101,7 @@ def test_more_data_of_the_same_skew_hits_less_and_more_clients_do_more(tmp_path:
     assert more["hit_ratio"]["value"] == pytest.approx(before["hit_ratio"]["value"] / 4, rel=0.1)
     twice = by_block(predict(Request(path, what_if=WhatIf(transactions=2.0))))[8192]
     assert twice["tps"]["value"] > 1.1 * before["tps"]["value"]
+    assert predict(Request(path, what_if=WhatIf(transactions=0.1)))["conditions"]["clients"] == 1
 
 
 def test_without_cpu_and_without_changes_it_says_what_is_not_predicted(tmp_path: Path) -> None:
