@@ -20,6 +20,9 @@ _PAGE = Annotated[str, typer.Option("--kernel-page", help="Page size of the mach
 # Not every CPU has 16 kB pages: cortex-a72 has none (ID_AA64MMFR0_EL1.TGran16), and counting compares it with others.
 _ATOMICS_PAGE = "4kB"
 _MACHINE = Annotated[str, typer.Option("--machine", help="aarch64 or x86-64.")]
+# Less memory holds no kernel with its first filesystem, and of less than 1 MB qemu makes its own default; less disk
+# has no room for a filesystem.
+_LEAST_MEMORY, _LEAST_DISK = 128 * 1024**2, 16 * 1024**2
 
 
 @vm.command("build")
@@ -44,10 +47,11 @@ def build_image(
     from octavo.host.journal import Journal
     from octavo.units import human_size
     from octavo.vm.build import ensure
-    from octavo.vm.kernels import machine_of
+    from octavo.vm.kernels import machine_of, page_of
 
+    kind, page = machine_of(machine), page_of(kernel_page)
     with Journal() as journal:
-        image, is_new = ensure(machine_of(machine), kernel_page, journal, print, kernel_package)
+        image, is_new = ensure(kind, page, journal, print, kernel_package)
     print(f"{'made' if is_new else 'already exists:'} {image.name}: {image.manifest['kernel']}, "
           f"PostgreSQL {image.manifest['postgres']}, {human_size(image.size)}")  # fmt: skip
 
@@ -81,23 +85,39 @@ def run_command(
 
     from octavo.errors import UsageError
     from octavo.host.journal import Journal
-    from octavo.units import parse_duration, parse_size
+    from octavo.units import parse_duration
     from octavo.vm import images
-    from octavo.vm.kernels import machine_of
+    from octavo.vm.kernels import machine_of, page_of
     from octavo.vm.machine import Limits
     from octavo.vm.run import run
 
-    limits = Limits(parse_size(memory), parse_size(disk), cpus, parse_duration(timeout))
+    limits = Limits(
+        _at_least("--memory", memory, _LEAST_MEMORY), _at_least("--disk", disk, _LEAST_DISK), cpus,
+        parse_duration(timeout),
+    )  # fmt: skip
+    if not limits.seconds:  # for timeout(1) that is no limit
+        raise UsageError(f"--timeout {timeout}: it has to be longer")
+    kind, page = machine_of(machine), page_of(kernel_page)
     files = {path.absolute().name: path for path in copy or []}
     if len(files) != len(copy or []):
         raise UsageError("--copy: two files have the same name; rename one")
-    image = images.newest(machine_of(machine).name, kernel_page)
+    image = images.newest(kind.name, page)
     with Journal() as journal:
         outcome = run(image, command, journal, limits, files=files, cpu=cpu, kernel_arguments=kernel_argument or [])
     sys.stdout.write(outcome.text)
     if outcome.returncode:
         print(f"octavo: the command failed in the machine (exit {outcome.returncode})", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _at_least(option: str, text: str, least: int) -> int:
+    """Bytes of a size. Raises UsageError for less."""
+    from octavo.errors import UsageError
+    from octavo.units import format_size, parse_size
+
+    if (size := parse_size(text)) < least:
+        raise UsageError(f"{option} {text}: it has to be from {format_size(least)}")
+    return size
 
 
 @vm.command("atomics")
@@ -117,16 +137,19 @@ def count_atomics(
     Example: octavo vm atomics --cpu max,cortex-a72
     """
     from octavo.cli.output import print_json
-    from octavo.errors import HostError, OctavoError
+    from octavo.errors import HostError, OctavoError, UsageError
     from octavo.host.journal import Journal
     from octavo.vm import images
     from octavo.vm.atomics import Atomics, measure
 
+    models = [model.strip() for model in cpu.split(",")]
+    if not all(models):
+        raise UsageError(f"--cpu {cpu}: name models, separated by commas, such as max,cortex-a72")
     image = images.newest("aarch64", _ATOMICS_PAGE)
     found: list[Atomics] = []
     problems: dict[str, str] = {}
     with Journal() as journal:
-        for model in cpu.split(","):
+        for model in models:
             try:
                 found += measure(image, model, journal, transactions, installation)
             except HostError:

@@ -6,6 +6,8 @@ from octavo.errors import HostError, UsageError
 
 SUITE = "trixie"
 POSTGRES = "17"
+# What kernels for these machines can be built with (arch/arm64/Kconfig).
+PAGES = ("4kB", "16kB", "64kB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,13 @@ def machine_of(name: str) -> Machine:
     if name not in MACHINES:
         raise UsageError(f"no machine {name!r}; choose one of {', '.join(MACHINES)}")
     return MACHINES[name]
+
+
+def page_of(text: str) -> str:
+    """A kernel page. Raises UsageError when there is none of this size."""
+    if text not in PAGES:
+        raise UsageError(f"no kernel page {text}; choose one of {', '.join(PAGES)}")
+    return text
 
 
 def kernel_package(machine: Machine, page: str) -> str:
