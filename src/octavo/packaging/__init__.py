@@ -10,6 +10,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, UsageError
 from octavo.home import make_directory, octavo_home, replacing_file, sync_directory
+from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.packaging import deb, tar
 from octavo.postgres.builds.cache import Build
@@ -50,6 +51,6 @@ def package(build: Build, format: str, directory: Path, journal: Journal, *, loc
         except OSError as error:
             raise HostError(f"{target} cannot be written: {error.strerror}; name another --output") from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(work):
+            journal.done(entry)
     return directory / made.name

@@ -4,7 +4,7 @@ What a user gives (a tarball, a tree, a git checkout) and what is fetched (Debia
 tarball) all become a tarball with its version, its digest and its origin in words.
 """
 
-import tempfile
+import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -12,6 +12,7 @@ from typing import IO
 from octavo.archives import DAMAGED, extract, opened_to_extract
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
+from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.postgres.sources import FETCHED_KINDS, LOCAL_KINDS, fetched
 from octavo.postgres.sources.base import Source, sha256_of
@@ -35,14 +36,16 @@ def find_source(version: str, journal: Journal, local: Path | None = None) -> So
         return kept
     tried = [f"none in {fetched.directory()}"]
     for kind in FETCHED_KINDS:
-        with tempfile.TemporaryDirectory(dir=make_directory(fetched.directory()), prefix=".") as scratch:
-            entry = journal.record("directory", path=scratch)
-            try:
-                tarball, origin = kind.fetch(version, Path(scratch), journal)
-                return fetched.keep(tarball, origin)
-            except OctavoError as error:
-                tried.append(str(error))
-            finally:
+        scratch = make_directory(fetched.directory()) / f".{secrets.token_hex(8)}"
+        entry = journal.record("directory", path=str(scratch))
+        try:
+            scratch.mkdir(mode=0o700)
+            tarball, origin = kind.fetch(version, scratch, journal)
+            return fetched.keep(tarball, origin)
+        except OctavoError as error:
+            tried.append(str(error))
+        finally:
+            if trees.remove(scratch):
                 journal.done(entry)
     raise HostError(
         f"no source of PostgreSQL {version}: {'; '.join(tried)}; "

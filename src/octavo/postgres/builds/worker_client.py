@@ -172,8 +172,8 @@ def open_worker(name: str, subject: str, journal: Journal, *, builds: int) -> Ge
             tree = trees.make_for(directory / "tree", account)
             yield WorkerClient(directory, tree, subject, work / f"{name}.log", account, journal)
         finally:
-            trees.remove(directory)
-            journal.done(entry)
+            if trees.remove(directory):
+                journal.done(entry)
 
 
 def work_directory() -> Path:
