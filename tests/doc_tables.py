@@ -17,7 +17,7 @@ from octavo.factor import Factor
 from octavo.instruments import OPTIONAL, instruments
 from octavo.instruments.base import Instrument, Sampled
 from octavo.instruments.figures import ClientShare, Figure, Gauge, PerTransaction, Rate, Ratio, Total
-from octavo.lab.slices.eligibility import can_be_paused
+from octavo.lab.slices.eligibility import why_never
 from octavo.plan.factors import COMMON
 from octavo.plan.thresholds import RULE_NAMES, Thresholds
 from octavo.workloads import WORKLOADS, find
@@ -107,7 +107,7 @@ def rules() -> str:
 
 def in_slices() -> str:
     """The workloads that can be measured in slices."""
-    names = ", ".join(f"`{name}`" for name in WORKLOADS if can_be_paused(name, find(name)))
+    names = ", ".join(f"`{name}`" for name in WORKLOADS if why_never(name, find(name)) is None)
     return textwrap.fill(f"Workloads that can be measured in slices: {names}.", _WIDTH) + "\n"
 
 

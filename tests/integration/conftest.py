@@ -27,7 +27,8 @@ def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def empty_cache(home: Path) -> Iterator[None]:
     """No loads of this test are there for the next one."""
     yield
-    cache.release_all()
+    for name in cache.held():
+        cache.release(name)
     shutil.rmtree(home / "datasets", ignore_errors=True)
 
 

@@ -40,7 +40,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(lock, "runtime_directory", lambda: tmp_path)  # a run that measures is no concern of these
     make_directory(tmp_path / "datasets")
     yield tmp_path / "datasets"
-    cache.release_all()
+    for name in cache.held():
+        cache.release(name)
 
 
 def manifest(size: int = 100 * MB) -> dict[str, object]:

@@ -83,7 +83,8 @@ def targets(home: Path) -> Iterator[Targets]:
         yield made
     made.left.unlink(missing_ok=True)
     assert trees.remove(directory)
-    cache.release_all()
+    for name in cache.held():
+        cache.release(name)
     assert trees.remove(cache.datasets_directory())
 
 

@@ -50,23 +50,26 @@ _OFF = ("0", "")
 _TIMES = 3.0
 
 
-def can_be_paused(name: str, workload: Workload) -> bool:
-    """Whether a workload's trials can be measured in slices at all."""
-    return isinstance(workload, _Sliced) and name not in _TAILS
+def why_never(name: str, workload: Workload) -> str | None:
+    """Why a workload's trials can never be measured in slices, whatever the plan; None when they can."""
+    if not isinstance(workload, _Sliced):
+        return f"the workload {name} has no client that can be paused (RunsInTurns, docs/extending.md)"
+    if name in _TAILS:
+        return f"the workload {name} measures the longest gap, which would be that of the slices"
+    return None
 
 
 def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the cells of a condition cannot run in slices, by the plan alone; None when they can."""
-    if not isinstance(workload, _Sliced):
-        return f"the workload {plan.workload} has no client that can be paused (RunsInTurns, docs/extending.md)"
+    if reason := why_never(plan.workload, workload):
+        return reason
+    assert isinstance(workload, _Sliced)
     if isinstance(workload, RunsInPieces):
         for cell in cells:
             if reason := workload.why_not_in_pieces(cell.levels):
                 return reason
         if plan.slice is not None and not may_stop_within_pieces([cell.levels for cell in cells]):
             return "slice: with cold caches or a limited device a slice is one whole query"
-    if plan.workload in _TAILS:
-        return f"the workload {plan.workload} measures the longest gap, which would be that of the slices"
     if len(cells) < 2:
         return "there is only one cell"
     if others := [name for name in plan.instruments if name != _OF_A_GROUP]:

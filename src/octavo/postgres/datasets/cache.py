@@ -109,12 +109,6 @@ def release(name: str) -> None:
         lock.close()
 
 
-def release_all() -> None:
-    """Lets every load go that this process held."""
-    while _held:
-        _held.popitem()[1].close()
-
-
 def is_used(name: str) -> bool:
     """Whether a process, this one too, holds the load or makes it."""
     try:
