@@ -24,12 +24,16 @@ _SETTINGS = {
     "max_connections": ("-74", "0", _NINES, "abc", "٣"),
     "effective_io_concurrency": ("-999999999", _NINES),
     "io_combine_limit": (f"{_NINES}TB", "0B"),
+    "io_max_combine_limit": (f"{_NINES}TB", "0B"),
     "vacuum_buffer_usage_limit": (f"{_NINES}TB",),
     "bgwriter_delay": ("0ms", f"{_NINES}d"),
     "bgwriter_lru_maxpages": ("-1", _NINES),
     "bgwriter_lru_multiplier": ("nan", "inf", "-1", "1e308"),
     "checkpoint_timeout": ("0s", "0.000001s"),
+    "checkpoint_completion_target": ("nan", "-1", "2"),
     "max_wal_size": ("0B", f"{_NINES}TB"),
+    "min_wal_size": ("0B", f"{_NINES}TB"),
+    "wal_segment_size": ("0B", f"{_NINES}TB"),
     "wal_block_size": ("0", "24", "1", "3000"),
 }
 _PROPERTIES = {

@@ -149,6 +149,7 @@ def test_rings_are_those_of_the_version(tmp_path: Path) -> None:
         ("150018", None, (256 * kB, 16 * MB, 256 * kB)),
         ("170002", "2MB", (256 * kB, 16 * MB, 2 * MB)),
         ("180006", "2MB", (752 * kB, 16 * MB, 2 * MB)),  # 16384 buffers by 174 processes: 94 pins
+        ("180006", "0kB", (752 * kB, 16 * MB, 0)),
     ):
         settings = {"vacuum_buffer_usage_limit": limit} if limit else {}
         path = trace_of(tmp_path / f"{version}{limit}", [1], settings=settings)

@@ -1,5 +1,6 @@
 """What is recorded from probes, without a server."""
 
+import os
 import re
 from pathlib import Path
 
@@ -61,7 +62,9 @@ def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
         assert re.fullmatch(r"[/a-z0-9]+", str(path)) and path.samefile(planted)
 
 
-def test_a_trace_has_the_readahead_of_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_has_the_readahead_and_the_kernel_page_of_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "read_ahead_kb"
     file.write_text("8192\n")
 
@@ -69,13 +72,15 @@ def test_a_trace_has_the_readahead_of_the_data_directory(tmp_path: Path, monkeyp
         return file
 
     monkeypatch.setattr("octavo.trace.record.server.readahead_file", here)
-    for directory, told in ((tmp_path, "8388608"), (None, None)):
-        writer = _core.TraceWriter(tmp_path / f"{told}.octrace", 8192)
-        target = Target(lambda _: [], 180006, directory, None, None)
+    page = str(os.sysconf("SC_PAGE_SIZE"))
+    for directory, postmaster, told in ((tmp_path, 7, ("8388608", page)), (None, None, (None, None))):
+        writer = _core.TraceWriter(tmp_path / f"{postmaster}.octrace", 8192)
+        target = Target(lambda _: [], 180006, directory, postmaster, None)
         write_facts(writer, target, names=False, source="a test")
         writer.finish()
-        found = files.summarize(tmp_path / f"{told}.octrace")["properties"]
-        assert (found.get("readahead_bytes"), found["server_version_num"]) == (told, "180006")
+        found = files.summarize(tmp_path / f"{postmaster}.octrace")["properties"]
+        assert (found.get("readahead_bytes"), found.get("kernel_page_bytes")) == told
+        assert found["server_version_num"] == "180006"
     file.write_text("none")
     assert readahead_bytes(tmp_path) is None
 

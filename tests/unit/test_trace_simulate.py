@@ -13,7 +13,8 @@ from octavo.cli.app import app
 from octavo.errors import UsageError
 from octavo.trace.files import ignore_progress, summarize
 from octavo.trace.servers_view import servers_verdict, servers_view
-from octavo.trace.simulate import SimulationRequest, combine_limit, recorded_seconds, simulate, sizes
+from octavo.trace.simulate import SimulationRequest, recorded_seconds, simulate, sizes
+from octavo.trace.surface import combine_limit
 
 kB, MB = 1024, 1024**2
 
@@ -86,13 +87,23 @@ def test_rates_leave_pauses_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "setting", "expected"),
-    [("160009", "128kB", 0), ("170001", "256kB", 256 * kB), ("180006", "x", 0), ("", "128kB", 0)],
-)
-def test_scans_are_combined_since_17(tmp_path: Path, version: str, setting: str, expected: int) -> None:
+    ("version", "setting", "page_size", "expected"),
+    [
+        ("160009", "128kB", 8 * kB, 0), ("170001", "256kB", 8 * kB, 256 * kB), ("180006", "x", 8 * kB, 0),
+        ("", "128kB", 8 * kB, 0),
+        ("170001", "256kB", 1 * kB, 32 * kB), ("180006", "256kB", 1 * kB, 128 * kB),  # blocks of an iovec
+    ],
+)  # fmt: skip
+def test_scans_are_combined_since_17(tmp_path: Path, version: str, setting: str, page_size: int, expected: int) -> None:
     summary = summarize(_trace(tmp_path, io_combine_limit=setting))
     summary["properties"]["server_version_num"] = version
-    assert combine_limit(summary) == expected
+    assert combine_limit(summary, page_size) == expected
+
+
+def test_a_combined_read_is_no_larger_than_the_server_s_start_allows(tmp_path: Path) -> None:
+    summary = summarize(_trace(tmp_path, io_combine_limit="1MB", io_max_combine_limit="128kB"))
+    summary["properties"]["server_version_num"] = "180006"
+    assert combine_limit(summary, 8 * kB) == 128 * kB
 
 
 def test_the_terminal_names_the_server_that_reads_least(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ def predict(
     memory: Annotated[
         str | None, typer.Option(help="shared_buffers plus page cache; without it no page cache is simulated.")
     ] = None,
-    kernel_page: Annotated[str, typer.Option(help="The kernel's page, 4kB to 64kB.")] = "4kB",
+    kernel_page: Annotated[
+        str | None, typer.Option(help="The kernel's page, 4kB to 64kB; default: as recorded, or 4kB.")
+    ] = None,
     huge_pages: Annotated[
         bool, typer.Option("--huge-pages", help="Assume that shared memory is in huge pages.")
     ] = False,
@@ -125,7 +127,7 @@ def predict(
         wal_blocks=WAL_BLOCKS if wal_block == "all" else sizes("--wal-block", wal_block, WAL_BLOCKS),
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
         memory=None if memory is None else one_size("--memory", memory),
-        kernel_page=one_size("--kernel-page", kernel_page, KERNEL_PAGES),
+        kernel_page=None if kernel_page is None else one_size("--kernel-page", kernel_page, KERNEL_PAGES),
         device=device,
         recorded_device=recorded_device,
         clients=clients,

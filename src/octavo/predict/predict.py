@@ -20,6 +20,7 @@ from octavo.predict.sampling import EXTENT, Sample
 from octavo.predict.simulation import Rates, Size, chosen_sample, simulate
 from octavo.predict.what_if import WhatIf
 from octavo.trace.files import Observe, ignore_progress
+from octavo.trace.simulate import KERNEL_PAGE, told_size
 from octavo.trace.surface import PAGE_SIZES
 from octavo.units import format_size, human_size
 
@@ -41,7 +42,8 @@ class Request:
     wal_blocks: tuple[int, ...] = ()
     shared_buffers: tuple[int, ...] = ()
     memory: int | None = None
-    kernel_page: int = 4096
+    kernel_page: int | None = None
+    """None: the recorded host's."""
     device: str | None = None
     recorded_device: str | None = None
     clients: int | None = None
@@ -73,11 +75,12 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         raise HostError(f"{request.path} does not contain the size of shared_buffers; give it, as --shared-buffers 1GB")
     buffers = request.shared_buffers or (here,)
     _check(request, trace, (*buffers, here))
+    kernel_page = request.kernel_page or told_size(trace.summary, "kernel_page_bytes", KERNEL_PAGE)
     own = Size(
         trace.data_block,
         here,
         _recorded_memory(trace, here, request.memory),
-        request.kernel_page,
+        kernel_page,
         is_as_recorded=True,
         readahead=request.readahead,
     )
@@ -87,7 +90,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
             block,
             size,
             request.memory,
-            request.kernel_page,
+            kernel_page,
             factor,
             has_checkpoints=not request.until_checkpoint,
             readahead=request.readahead,
@@ -97,7 +100,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         for block in request.data_blocks
     ]
     base = Size(
-        trace.data_block, buffers[0], request.memory, request.kernel_page, factor,
+        trace.data_block, buffers[0], request.memory, kernel_page, factor,
         has_checkpoints=not request.until_checkpoint,
         readahead=request.readahead, dirty_background=request.dirty_background,
     )  # fmt: skip
@@ -126,7 +129,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         "conditions": {
             "device": dataclasses.asdict(device),
             "memory_bytes": request.memory,
-            "kernel_page_bytes": request.kernel_page,
+            "kernel_page_bytes": kernel_page,
             "huge_pages": request.huge_pages,
             "clients": clients,
             "checkpoint_seconds": cycle,

@@ -20,8 +20,8 @@ from octavo.predict.sampling import Caches, Sample, error_of, sample_of
 from octavo.predict.wal import LIKELY_FILL, image_bytes, record_bytes
 from octavo.trace.core_types import SimulationSnapshot
 from octavo.trace.files import Observe, ignore_progress, reading
-from octavo.trace.simulate import LARGEST_REQUEST, SimulatedServer, background, combine_limit
-from octavo.trace.surface import rings
+from octavo.trace.simulate import LARGEST_REQUEST, READAHEAD, SimulatedServer, background, told_size
+from octavo.trace.surface import combine_limit, rings
 from octavo.units import parse_size
 
 MARKS = 24
@@ -34,13 +34,12 @@ _SURE = 0.975
 _SIXTHS = 6
 # CPU of a transaction is taken to be at most so much less or more as the machine is busy otherwise.
 _MOST_PACE = 0.9
-# PostgreSQL's defaults; and the WAL of how many cycles it keeps files for: a tenth more than the last one's, until the
-# next checkpoint has ended (XLOGfileslop: 1.1 × (1 + checkpoint_completion_target)).
-_MIN_WAL_SIZE = 80 * 1024**2
-_MAX_WAL_SIZE = "1GB"
-_KEPT_CYCLES = 2.1
-# With wal_level = minimal the kernel is told to forget a file of WAL that is full (XLogFileClose).
-_SEGMENT = 16 * 1024**2
+# PostgreSQL's defaults, where the trace does not have the setting. It keeps files for the WAL of more than a cycle: a
+# tenth more than the last one's, until the next checkpoint has ended (XLOGfileslop).
+_DEFAULTS = {
+    "min_wal_size": "80MB", "max_wal_size": "1GB", "wal_segment_size": "16MB", "checkpoint_completion_target": "0.9",
+}  # fmt: skip
+_SPARE = 1.1
 _MOST_KEPT = 1 << 50
 
 COUNTS = (
@@ -187,10 +186,10 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         bulk_read_ring=bulk_read,
         bulk_write_ring=bulk_write,
         vacuum_ring=vacuum,
-        combine_limit=combine_limit(trace.summary),
+        combine_limit=combine_limit(trace.summary, size.data_block),
         page_cache=None if cache is None else round(cache / shrunk),
         kernel_page=size.kernel_page,
-        readahead=_readahead(trace) if size.readahead is None else size.readahead,
+        readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
         **background(trace.summary),
@@ -206,11 +205,13 @@ def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> 
     if trace.wal_bytes_each is None or not trace.writes_wal:
         return {}
     logged = trace.wal_bytes_each * trace.tps
-    kept = parse_size(trace.setting("max_wal_size") or _MAX_WAL_SIZE)
-    if trace.setting("wal_level") == "minimal":
-        kept = _SEGMENT
+    told = {name: trace.setting(name) or text for name, text in _DEFAULTS.items()}
+    kept = parse_size(told["max_wal_size"])
+    if trace.setting("wal_level") == "minimal":  # the kernel is told to forget a file that is full (XLogFileClose)
+        kept = parse_size(told["wal_segment_size"])
     elif cycle is not None:
-        kept = min(kept, max(_MIN_WAL_SIZE, round(_KEPT_CYCLES * logged * cycle)))
+        cycles = _SPARE * (1 + float(told["checkpoint_completion_target"]))
+        kept = min(kept, max(parse_size(told["min_wal_size"]), round(cycles * logged * cycle)))
     found = {"log_rate": logged / shrunk, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
     if not trace.has_changes:
         return found
@@ -218,11 +219,6 @@ def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> 
     records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
                            trace.wal_records_each or 0.0)  # fmt: skip
     return {**found, "log_rate": records * trace.tps / shrunk, "log_image": image_bytes(size.data_block, fill) / shrunk}
-
-
-def _readahead(trace: Recorded) -> int:
-    text = trace.summary["properties"].get("readahead_bytes", "")
-    return int(text) if text.isdecimal() and len(text) < 16 else 128 * 1024
 
 
 _Counts = dict[str, float]

@@ -48,12 +48,16 @@ _SETTINGS: dict[str, Check] = {
     "max_connections": _whole(1, 262_143),
     "effective_io_concurrency": _whole(0, 1000),
     "io_combine_limit": _size(_KB, 4 * _MB),
+    "io_max_combine_limit": _size(_KB, 4 * _MB),
     "vacuum_buffer_usage_limit": _size(0, 16 * 1024 * _MB),
     "bgwriter_delay": _duration(0.01, 10),
     "bgwriter_lru_maxpages": _whole(0, 2**30 - 1),
     "bgwriter_lru_multiplier": _number(0, 10),
     "checkpoint_timeout": _duration(1, 86_400),
+    "checkpoint_completion_target": _number(0, 1),
     "max_wal_size": _size(2 * _MB, 2**31 * _MB),
+    "min_wal_size": _size(2 * _MB, 2**31 * _MB),
+    "wal_segment_size": _size(_MB, 1024 * _MB),
     "wal_block_size": _power_of_two(_KB, 64 * _KB),
 }
 _PROPERTIES: dict[str, Check] = {

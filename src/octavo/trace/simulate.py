@@ -12,7 +12,7 @@ from octavo.errors import UsageError
 from octavo.trace.core_types import ServerCounts, Summary
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, reading, require_accesses, summarize
 from octavo.trace.plausible import plausible
-from octavo.trace.surface import rings, server_buffers
+from octavo.trace.surface import combine_limit, rings, server_buffers
 from octavo.trace.wal import written
 from octavo.units import format_size, human_size, parse_duration, parse_size
 
@@ -25,7 +25,6 @@ READAHEAD = 128 * 1024
 LARGEST_REQUEST = 1280 * 1024
 # More servers than this are a mistake on the command line.
 MOST_SERVERS = 256
-_COMBINING_SINCE = 170000
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
             bulk_read_ring=bulk_read,
             bulk_write_ring=bulk_write,
             vacuum_ring=vacuum,
-            combine_limit=combine_limit(summary),
+            combine_limit=combine_limit(summary, block),
             page_cache=None if memory is None else memory - size,
             kernel_page=kernel_page,
             readahead=readahead,
@@ -180,15 +179,16 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
         for size in buffers
         for bulk_read, bulk_write, vacuum in (rings(summary, size, block),)
         for memory in memories
-        for kernel_page in request.kernel_pages or (_property(summary, "kernel_page_bytes", KERNEL_PAGE),)
-        for readahead in request.readahead or (_property(summary, "readahead_bytes", READAHEAD),)
+        for kernel_page in request.kernel_pages or (told_size(summary, "kernel_page_bytes", KERNEL_PAGE),)
+        for readahead in request.readahead or (told_size(summary, "readahead_bytes", READAHEAD),)
     ]
     if len(points) > MOST_SERVERS:
         raise UsageError(f"these options make {len(points)} servers, more than {MOST_SERVERS}; name fewer sizes")
     return points
 
 
-def _property(summary: Summary, name: str, otherwise: int) -> int:
+def told_size(summary: Summary, name: str, otherwise: int) -> int:
+    """Bytes of a property, where the trace has it."""
     text = summary["properties"].get(name, "")
     return int(text) if text.isdecimal() and len(text) < 16 else otherwise
 
@@ -204,17 +204,6 @@ def background(summary: Summary) -> dict[str, Any]:
         }
     except (KeyError, ValueError, UsageError):
         return {}
-
-
-def combine_limit(summary: Summary) -> int:
-    """Bytes that a scan reads at once (io_combine_limit); 0 before 17, which reads block by block."""
-    version = summary["properties"].get("server_version_num", "")
-    if not version.isdecimal() or len(version) > 9 or int(version) < _COMBINING_SINCE:
-        return 0
-    try:
-        return parse_size(summary["settings"].get("io_combine_limit", "128kB"))
-    except UsageError:
-        return 0
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

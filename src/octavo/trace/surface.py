@@ -29,6 +29,8 @@ ENOUGH = 0.99
 # Of bulk reads, and of VACUUM before 17; of bulk writes.
 _RING = 256 * 1024
 _BULK_WRITE_RING = 16 * 1024**2
+# Blocks of a combined read at most, by version (PG_IOV_MAX of pg_iovec.h); before 17 reads are not combined.
+_MOST_COMBINED = {180000: 128, 170000: 32}
 # Processes beside max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of 18).
 _OTHER_BACKENDS = 74
 _NO_SIZE = "it has to be a power of two from 1kB to 32kB"
@@ -177,17 +179,31 @@ def _seconds(summary: Summary) -> float | None:
     return (times[1] - times[0]) / 1e6 if times else None
 
 
+def combine_limit(summary: Summary, page_size: int) -> int:
+    """Bytes that a scan reads at once in pages of this size (io_combine_limit, which io_max_combine_limit lowers since
+    18); 0 before 17, which reads block by block."""
+    text, settings = summary["properties"].get("server_version_num", ""), summary["settings"]
+    version = int(text) if text.isdecimal() and len(text) < 10 else 0
+    blocks = next((most for since, most in _MOST_COMBINED.items() if version >= since), 0)
+    try:
+        limits = [parse_size(settings.get("io_combine_limit", "128kB"))]
+        if most := settings.get("io_max_combine_limit"):
+            limits.append(parse_size(most))
+    except UsageError:
+        return 0
+    return min(blocks * page_size, *limits)
+
+
 def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int]:
     """Bytes of the rings of bulk reads, bulk writes and VACUUM as GetAccessStrategy makes them in the recorded server's
-    version (freelist.c). Since 18 that of bulk reads has room for the reads in flight, as far as a backend may pin."""
+    version (freelist.c); 0 for none. Since 18 that of bulk reads has room for the reads in flight, as far as a backend
+    may pin."""
     settings = summary["settings"]
     try:
         version = int(summary["properties"].get("server_version_num", ""))
-        flight = int(settings.get("effective_io_concurrency", "16")) * parse_size(
-            settings.get("io_combine_limit", "128kB")
-        )
+        flight = int(settings.get("effective_io_concurrency", "16")) * combine_limit(summary, page_size)
         backends = int(settings.get("max_connections", "100")) + _OTHER_BACKENDS
-    except (UsageError, ValueError):
+    except ValueError:
         version, flight, backends = 170000, 0, 1
     bulk_read = _RING
     if version >= 180000:
@@ -195,7 +211,7 @@ def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int
         bulk_read = min(_RING + flight, max(_RING, pinned))
     vacuum = 2 * 1024**2 if version >= 170000 else _RING
     with suppress(UsageError):
-        vacuum = parse_size(settings.get("vacuum_buffer_usage_limit", "")) or buffers
+        vacuum = parse_size(settings.get("vacuum_buffer_usage_limit", ""))
     return bulk_read, _BULK_WRITE_RING, vacuum
 
 

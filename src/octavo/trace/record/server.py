@@ -1,5 +1,6 @@
 """What a trace says of the server: settings, relations, how much it does."""
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,9 +16,9 @@ from octavo.instruments.target import Rows, Target
 SETTINGS = (
     "shared_buffers", "block_size", "wal_block_size", "effective_cache_size", "checkpoint_timeout", "max_wal_size",
     "checkpoint_completion_target", "full_page_writes", "wal_compression", "vacuum_buffer_usage_limit", "autovacuum",
-    "effective_io_concurrency", "maintenance_io_concurrency", "io_combine_limit", "io_method", "synchronize_seqscans",
-    "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "huge_pages", "max_connections",
-    "data_checksums", "wal_level",
+    "effective_io_concurrency", "maintenance_io_concurrency", "io_combine_limit", "io_max_combine_limit", "io_method",
+    "synchronize_seqscans", "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "huge_pages",
+    "max_connections", "data_checksums", "wal_level", "min_wal_size", "wal_segment_size",
 )  # fmt: skip
 
 
@@ -63,6 +64,8 @@ def write_facts(writer: _core.TraceWriter, target: Target, *, names: bool, sourc
     writer.describe("started", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     if (readahead := readahead_bytes(target.directory)) is not None:
         writer.describe("readahead_bytes", str(readahead))
+    if target.postmaster is not None:  # it runs on this kernel
+        writer.describe("kernel_page_bytes", str(os.sysconf("SC_PAGE_SIZE")))
     known = {row["name"]: row["value"] for row in query("settings")}
     for name in SETTINGS:
         if known.get(name) is not None:
