@@ -19,9 +19,11 @@ _HEAP_FILL, _INDEX_FILL = 100, 90
 # TOAST_TUPLES_PER_PAGE and BTMaxItemSize: so many rows, or keys, have room in a page at least.
 _TOAST_ROWS = 4
 _KEYS = 3
-# Of an index tuple: its header, a row's pointer, and a text's length. No index tuple exceeds 8,191 bytes.
-_KEY_HEADER = 20
-_MOST_INDEX_KEY = 8172
+# Of an index tuple: its header and a text's length. Beside the longest one a page has room for a row's pointer.
+_KEY_HEADER = 12
+_ROW_POINTER = 8
+# No index tuple exceeds 8,191 bytes (INDEX_SIZE_MASK), and they are aligned.
+_MOST_INDEX_TUPLE = 8184
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,22 @@ def most_row(block: int) -> int:
 
 
 def most_key(block: int) -> int:
-    """The longest key of a B-tree. Seen at 18.6: 300, 644, 1,324, 2,692, 5,420 and 8,172 bytes.
+    """The longest text as a key of a B-tree. Seen at 18.6: 300, 644, 1,324, 2,692, 5,420 and 8,172 bytes.
 
     >>> [most_key(size) for size in (1024, 2048, 4096, 8192, 16384, 32768)]
     [300, 644, 1324, 2692, 5420, 8172]
     """
+    return most_index_tuple(block) - _KEY_HEADER
+
+
+def most_index_tuple(block: int) -> int:
+    """The longest tuple of a B-tree (BTMaxItemSize), header included.
+
+    >>> [most_index_tuple(size) for size in (1024, 8192, 32768)]
+    [312, 2704, 8184]
+    """
     room = block - (_HEADER + _KEYS * _POINTER + _POINTER) - _SPECIAL
-    return min(room // _KEYS // _ALIGNED * _ALIGNED - _KEY_HEADER, _MOST_INDEX_KEY)
+    return min(room // _KEYS // _ALIGNED * _ALIGNED - _ROW_POINTER, _MOST_INDEX_TUPLE)
 
 
 def troubles(relations: Iterable[Relation], own: int, block: int) -> list[str]:
@@ -177,8 +188,10 @@ def troubles(relations: Iterable[Relation], own: int, block: int) -> list[str]:
             continue
         row = sizes[0] - _POINTER
         if one["kind"] == "i":
-            if row > most_key(block):
-                found.append(f"{name}: keys of about {row:.0f} bytes exceed the {most_key(block)} that fit")
+            if row > most_index_tuple(block):
+                found.append(
+                    f"{name}: keys of about {row - _KEY_HEADER:.0f} bytes exceed the {most_key(block)} that fit"
+                )
         elif row > most_row(block):
             found.append(f"{name}: rows of about {row:.0f} bytes exceed the {most_row(block)} that fit, unless TOASTed")
         elif one["kind"] == "r" and (row > toast_threshold(block)) != (row > toast_threshold(own)):
