@@ -3,16 +3,19 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from octavo import _core
 from octavo.errors import HostError
+from octavo.host.journal import Journal
 from octavo.instruments.target import Target
 from octavo.trace import files
+from octavo.trace.record import recorder
 from octavo.trace.record.budget import cost_of
 from octavo.trace.record.probes import executable, program
-from octavo.trace.record.recorder import RecordingResult
+from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
 
 
@@ -83,6 +86,25 @@ def test_a_trace_has_the_readahead_and_the_kernel_page_of_its_host(
         assert found["server_version_num"] == "180006"
     file.write_text("none")
     assert readahead_bytes(tmp_path) is None
+
+
+def test_a_server_that_does_not_count_its_wal_is_refused(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[bool] = []
+
+    def connect(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(close=lambda: closed.append(True))
+
+    def target_of(_: object) -> tuple[Target, dict[str, str]]:
+        return Target(lambda _: [], 130022, None, None, None), {"data_block": "8192"}
+
+    monkeypatch.setattr(recorder, "connect", connect)
+    monkeypatch.setattr(recorder, "target_of", target_of)
+    request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
+    with pytest.raises(HostError, match=r"14 or later.*; this is 13"):
+        recorder.record(request, journal, print)
+    assert closed and not request.out.exists()
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:

@@ -40,6 +40,7 @@ from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
+_SINCE = 140000
 # Before it starts, to see how much the server does.
 _LOOK_SECONDS = 1.0
 # Processors hand their events over in turns: so old an event is not overtaken any more.
@@ -90,6 +91,11 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     connection = connect(request.dsn, "octavo trace")
     try:
         target, server = target_of(connection)
+        if target.version < _SINCE:
+            raise HostError(
+                f"octavo trace needs PostgreSQL {_SINCE // 10_000} or later, which counts its WAL (pg_stat_wal); "
+                f"this is {target.version // 10_000}"
+            )
         if request.counters:
             return _record_counters(request, connection, target, int(server["data_block"]), say)
         if target.postmaster is None:
