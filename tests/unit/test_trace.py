@@ -80,6 +80,18 @@ def test_a_part_of_a_trace_is_a_trace(tmp_path: Path) -> None:
     assert (accesses, missing["accesses"]) == (30, 0)
     assert files.summarize(tmp_path / "part")["times"] == (20_000, 49_000)
     assert files.cut(path, tmp_path / "none", 0, None, 99)[0] == 0
+    assert files.summarize(tmp_path / "none")["properties"]["cut_relation"] == "99"
+
+
+def test_a_later_part_of_a_trace_knows_of_no_checkpoint_before_it(tmp_path: Path) -> None:
+    writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+    writer.describe("checkpoint_seconds", "7.000")
+    writer.describe("recorder", "a test")
+    writer.push([(second * 1_000_000, 1, 1, 1, 1, 0, second, 0, 0) for second in range(9)])
+    writer.finish()
+    for start, expected in ((0.0, {"checkpoint_seconds", "recorder"}), (3.0, {"recorder"})):
+        files.cut(tmp_path / "t.octrace", tmp_path / "part", start, None, None)
+        assert files.summarize(tmp_path / "part")["properties"].keys() == expected
 
 
 @pytest.mark.parametrize("format", ["csv", "oracle-general", "iolog"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
+from octavo.text import one_line
 from octavo.trace.core_types import Relation, Summary
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, require_accesses, summarize
 from octavo.trace.plausible import plausible
@@ -18,6 +19,8 @@ from octavo.units import parse_duration
 FEWEST_TRANSACTIONS = 500
 # pg_control_checkpoint has whole seconds: a checkpoint that it says was s ago was s - 1 to s ago.
 _SECOND = 0.5
+# Of what a trace says of itself, so much is told.
+_LONGEST = 20
 # Fewer commits than this count no transactions.
 _FEWEST_COMMITS = 100
 
@@ -189,6 +192,11 @@ def _refuse_damaged(path: Path, summary: Summary) -> None:
         raise HostError(
             f"{path} lacks {share:.2%} of its accesses; a prediction needs {MOST_LOST:.1%} or less: record again "
             "with a smaller --max-overhead, or from a tracing build (octavo build --traced)"
+        )
+    if (relation := summary["properties"].get("cut_relation")) is not None:
+        raise HostError(
+            f"{path} has the accesses of the relation {one_line(relation)[:_LONGEST]} alone (octavo trace cut "
+            "--relation); a prediction needs those of all"
         )
     if summary["missing"]["is_cut"]:
         raise HostError(f"{path} is truncated: its end with the server's statistics is missing; record again")

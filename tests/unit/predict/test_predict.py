@@ -21,6 +21,7 @@ from octavo.predict.render_against import best_line
 from octavo.predict.scatter import scatter
 from octavo.predict.simulation import Rates, Size, simulate
 from octavo.predict.what_if import WhatIf
+from octavo.trace import files
 
 
 def by_block(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -133,6 +134,12 @@ def test_nothing_is_told_from_what_says_too_little(
     path = made(tmp_path / "t.octrace", **made_as)
     with pytest.raises(HostError, match=reason):
         predict(Request(path, **asked))
+
+
+def test_nothing_is_told_from_the_accesses_of_one_relation(tmp_path: Path) -> None:
+    files.cut(made(tmp_path / "t.octrace"), tmp_path / "part", 0, None, 7)
+    with pytest.raises(HostError, match="accesses of the relation 7 alone"):
+        predict(Request(tmp_path / "part"))
 
 
 def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:

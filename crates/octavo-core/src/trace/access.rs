@@ -1,7 +1,8 @@
 /// How many accesses a frame holds at most.
 pub const MOST_IN_A_BLOCK: usize = 65_536;
 
-/// A fork of a relation: what block numbers count in. In a trace of a block device `relation` is the device's number.
+/// A fork of a relation: what block numbers count in. In a trace of block devices `space` and `database` are the numbers
+/// of one (major, minor); in one of files `relation` counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stream {
     /// The tablespace's OID.
@@ -67,12 +68,6 @@ impl Kind {
             4 => Self::Pin,
             _ => Self::Read,
         }
-    }
-
-    /// Whether the page is dirty afterwards.
-    #[must_use]
-    pub const fn dirties(self) -> bool {
-        !self.reads()
     }
 
     /// Whether the page is only read.

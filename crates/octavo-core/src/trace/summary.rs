@@ -179,8 +179,13 @@ pub struct Part {
     pub relation: Option<u32>,
 }
 
-/// Writes a part of a trace. Facts are kept, events and WAL if their time is; times stay as they are. What is missing in the
-/// source is written as lost. Returns it.
+/// Properties that begin so are of the time from a checkpoint to the trace's beginning.
+const BEFORE: &str = "checkpoint_";
+/// The property of a part that has the accesses of one file number only: which one that is.
+const CUT_RELATION: &str = "cut_relation";
+
+/// Writes a part of a trace. Facts are kept, events and WAL if their time is, and what was before the trace if its
+/// beginning is; times stay as they are. What is missing in the source is written as lost. Returns it.
 ///
 /// # Errors
 /// What cannot be read or written.
@@ -197,7 +202,11 @@ pub fn cut<R: Read, W: Write>(
     let keeps = |time: u64| time >= part.from && time < part.until;
     while let Some(item) = reader.next(&mut accesses)? {
         if let Some(create) = create.take() {
-            writer = Some(create(reader.page_size().unwrap_or(0))?);
+            let mut new = create(reader.page_size().unwrap_or(0))?;
+            if let Some(relation) = part.relation {
+                new.fact(&Fact::Property(CUT_RELATION.into(), relation.to_string()))?;
+            }
+            writer = Some(new);
         }
         let Some(into) = writer.as_mut() else { break };
         match item {
@@ -206,6 +215,7 @@ pub fn cut<R: Read, W: Write>(
                     let keep = match &fact {
                         Fact::Event(event) => keeps(event.time),
                         Fact::Wal(wal) => wal.from >= part.from && wal.until <= part.until,
+                        Fact::Property(name, _) => part.from == 0 || !name.starts_with(BEFORE),
                         _ => true,
                     };
                     if keep {
@@ -268,6 +278,9 @@ mod tests {
         writer
             .fact(&Fact::Setting("shared_buffers".into(), "128MB".into()))
             .unwrap();
+        writer
+            .fact(&Fact::Property("checkpoint_seconds".into(), "7".into()))
+            .unwrap();
         for time in 0..100 {
             let relation = if time % 4 == 0 { 2 } else { 1 };
             let kind = if time % 10 == 9 {
@@ -319,7 +332,7 @@ mod tests {
             [(1, 65), (2, 25)]
         );
         assert_eq!(found.events[&EventKind::Transactions], (2, 10));
-        assert_eq!(found.facts.len(), 1);
+        assert_eq!(found.facts.len(), 2);
         assert_eq!(found.missing, Missing::default());
     }
 
@@ -395,7 +408,13 @@ mod tests {
         assert_eq!(found.times, Some((40, 56)));
         assert_eq!(found.accesses, [5, 0, 0, 0, 0]);
         assert_eq!(found.events[&EventKind::Transactions], (1, 5));
-        assert_eq!(found.facts.len(), 1);
+        assert_eq!(
+            found.facts,
+            [
+                Fact::Property(CUT_RELATION.into(), "2".into()),
+                Fact::Setting("shared_buffers".into(), "128MB".into())
+            ]
+        );
         // The event at 50 is still behind the access at that time, and before the next one.
         let mut accesses = Accesses::default();
         let mut reader = Reader::new(&bytes[..]);
