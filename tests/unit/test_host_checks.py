@@ -3,13 +3,15 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 from tests.unit import planted
 
-from octavo.host.checks import CHECKS, check_host, disturbing
+from octavo.host.checks import CHECKS, base, check_host, disturbing
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, observe_host
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -34,7 +36,7 @@ def later(earlier: Host, files: Mapping[str, str]) -> Host:
     """The same host one second on, with what has changed."""
     planted.plant(earlier.proc, files)
     after = observe_host(earlier.directory, 0.0, earlier.proc, earlier.sys).after
-    after = type(after)(earlier.before.at + 1, after.cpu, after.processes, after.swapped_pages, after.device_bytes)
+    after = replace(after, at=earlier.before.at + 1)
     return Host(earlier.proc, earlier.sys, earlier.directory, earlier.before, after)
 
 
@@ -159,6 +161,9 @@ def test_traffic_at_the_device_disturbs(tmp_path: Path) -> None:
     assert look("device traffic", later(first, counters(2000, 2000))).severity == "fine"
     found = look("device traffic", later(first, counters(1000 + 8192, 1000 + 2048)))
     assert (found.severity, found.found.startswith("5 MB a second")) == ("disturbs", True)
+    ours = {"self/io": f"rchar: 1\nread_bytes: {4 * 1024**2}\nwrite_bytes: 7\n"}
+    found = look("device traffic", later(first, {**counters(1000 + 8192, 1000 + 2048), **ours}))
+    assert (found.severity, found.found.startswith("1 MB a second")) == ("fine", True)
 
 
 def test_a_full_disk_disturbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +181,19 @@ def test_this_host_can_be_checked(tmp_path: Path) -> None:
     assert all(one.found and "\n" not in str(one) for one in found)
     assert all(one.why and one.fix for one in disturbing(found))
     json.dumps([one.as_dict() for one in found], allow_nan=False)
+
+
+def test_a_reading_of_before_saves_the_waiting_unless_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(base, "time", SimpleNamespace(monotonic=lambda: 100.0, sleep=slept.append))
+    now = base.counters_now(tmp_path)
+    for age, expected in ((0.0, (1.0,)), (0.75, (0.25,)), (5.0, ()), (60.0, (1.0,))):
+        slept.clear()
+        seen = observe_host(tmp_path, 1.0, Path("/proc"), Path("/sys"), replace(now, at=100.0 - age))
+        assert (*slept,) == expected
+        assert seen.before.at == (100.0 if age == 60.0 else 100.0 - age)
 
 
 def test_a_busy_process_of_this_host_is_named(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from octavo.fleet.runs import FleetTarget
+    from octavo.host.checks.base import HostCounters
     from octavo.lab.events import Notify
     from octavo.lab.session import SessionResult
     from octavo.plan.model import Plan
@@ -66,6 +67,7 @@ def run(
     """
     from octavo.errors import TrialsFailed, UsageError
 
+    since = _counters()
     conf = None
     work: Callable[[Notify], SessionResult]
     on_fleet = _fleet(fleet, scheduler)
@@ -86,7 +88,7 @@ def run(
             from octavo.lab.session import resume_run
 
             again = _find(resume or retry_failed or "")
-            work = partial(resume_run, again, budget=_duration(budget), retry=retry_failed is not None)
+            work = partial(resume_run, again, budget=_duration(budget), retry=retry_failed is not None, since=since)
     elif plan is not None:
         levels: Mapping[str, list[str]] = {}
         if pgio_conf is not None:
@@ -112,7 +114,7 @@ def run(
         else:
             from octavo.lab.session import start_run
 
-            work = partial(start_run, chosen, text, repeat, seed)
+            work = partial(start_run, chosen, text, repeat, seed, since=since)
     else:
         raise UsageError("name a preset, such as oltp-blocks-demo (octavo presets lists them), or a plan's .toml file")
     from octavo.cli.progress import RunProgress
@@ -127,6 +129,21 @@ def run(
     reasons = (trial["reason"] for trial in document["trials"] if trial["status"] in ("failed", "invalid"))
     if failure := ended.outcome.failure(ended.run, next(reasons, "")):
         raise TrialsFailed(failure)
+
+
+def _counters() -> "HostCounters | None":
+    """The host's counters before the libraries of a run are loaded: while that is done others are watched. None where
+    they cannot be read, which the check of the host will say."""
+    from octavo.home import octavo_home
+    from octavo.host.checks.base import counters_now
+
+    place = octavo_home()
+    try:
+        while not place.exists():
+            place = place.parent
+        return counters_now(place)
+    except OSError:
+        return None
 
 
 def _fleet(file: str | None, scheduler: str | None) -> "FleetTarget | None":

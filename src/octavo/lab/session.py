@@ -11,6 +11,7 @@ from octavo import workloads
 from octavo.errors import HostError, Interrupted, OctavoError, StoreAwayError, UsageError
 from octavo.home import make_directory, octavo_home
 from octavo.host.checks import check_host, disturbing
+from octavo.host.checks.base import HostCounters
 from octavo.host.facts import host_facts
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
@@ -46,8 +47,11 @@ class SessionResult:
     outcome: RunOutcome
 
 
-def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify: Notify) -> SessionResult:
-    """Runs a plan as a new run. Without a seed one is drawn, and stored. Raises OctavoError."""
+def start_run(
+    plan: Plan, plan_text: str, repeat: str, seed: int | None, notify: Notify, *, since: HostCounters | None = None
+) -> SessionResult:
+    """Runs a plan as a new run. Without a seed one is drawn, and stored. `since`: the host's counters when the command
+    began, from which on it is watched for what disturbs. Raises OctavoError."""
     cells = make_cells(plan)
     refuse_impossible(plan, cells)
     refuse(plan, workloads.find(plan.workload), cells)
@@ -58,13 +62,16 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
         store.create_run(record, cells)
         store.claim(record.id)
         with closing(bench):
-            return _work(record, plan, cells, bench, store, notify, retry=False)
+            return _work(record, plan, cells, bench, store, notify, retry=False, since=since)
 
 
-def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> SessionResult:
+def resume_run(
+    run: str, notify: Notify, *, budget: str | None = None, retry: bool = False, since: HostCounters | None = None
+) -> SessionResult:
     """Goes on with a run that was stopped or can go on, with its own plan and seed.
 
-    `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats what failed or was invalid.
+    `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats what failed or was invalid;
+    `since` is as in `start_run`.
     Raises UsageError when the run was imported, when its rounds would not compare here, when a shared store has another
     plan than it was begun with, and when it is finished and neither asks for more.
     """
@@ -81,7 +88,7 @@ def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bo
         bench = PostgresBench(run, plan, workload, journal, notify)
         store.set_status(run, "running", token=journal.token)
         with closing(bench):
-            return _work(record, plan, with_defaults(cells, plan), bench, store, notify, retry=retry)
+            return _work(record, plan, with_defaults(cells, plan), bench, store, notify, retry=retry, since=since)
 
 
 @contextmanager
@@ -107,6 +114,7 @@ def _work(
     notify: Notify,
     *,
     retry: bool,
+    since: HostCounters | None,
 ) -> SessionResult:
     run = record.id
     try:
@@ -118,7 +126,7 @@ def _work(
                 ahead.prepare_seconds, ahead.trial_seconds, ahead.repeat_seconds, ahead.trials, plan.budget_seconds
             )
         )
-        found = check_host(make_directory(octavo_home()))
+        found = check_host(make_directory(octavo_home()), since=since)
         for one in disturbing(found):
             notify(Notice(f"warning: this host may disturb the run: {one}"))
         bench.prepare_builds(cells)

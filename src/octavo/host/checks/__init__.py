@@ -6,7 +6,7 @@ A new check is a function here or in a file beside, and a line in the table.
 from pathlib import Path
 
 from octavo.host.checks import activity, cpu, memory, storage
-from octavo.host.checks.base import Check, CheckFinding, CheckImpossibleError, observe_host
+from octavo.host.checks.base import Check, CheckFinding, CheckImpossibleError, HostCounters, observe_host
 
 CHECKS: dict[str, Check] = {
     "processes": activity.processes,
@@ -29,13 +29,18 @@ CHECKS: dict[str, Check] = {
 
 
 def check_host(
-    directory: Path, seconds: float = 1.0, proc: Path = Path("/proc"), sys: Path = Path("/sys")
+    directory: Path,
+    seconds: float = 1.0,
+    proc: Path = Path("/proc"),
+    sys: Path = Path("/sys"),
+    since: HostCounters | None = None,
 ) -> list[CheckFinding]:
-    """What each check finds, in the table's order; the activity of `seconds` is watched for it.
+    """What each check finds, in the table's order; the activity of `seconds` is watched for it, or that since a reading
+    (`counters_now`), which saves the waiting.
 
     `directory` is where the data will be; it exists.
     """
-    host = observe_host(directory, seconds, proc, sys)
+    host = observe_host(directory, seconds, proc, sys, since)
     found: list[CheckFinding] = []
     for name, check in CHECKS.items():
         try:

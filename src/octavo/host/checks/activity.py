@@ -75,11 +75,12 @@ def servers(host: Host) -> CheckFinding:
 
 
 def device(host: Host) -> CheckFinding:
-    """Traffic at the device under the data directory while nothing is measured."""
+    """Traffic at the device under the data directory while nothing is measured, without what we read ourselves."""
     before, after = host.before.device_bytes, host.after.device_bytes
     if before is None or after is None:
         raise CheckImpossibleError(f"the filesystem of {host.directory} has no block device with counters")
-    rate = (after - before) / host.seconds if host.seconds > 0 else 0.0
+    others = max(0, after - before - (host.after.own_reads - host.before.own_reads))
+    rate = others / host.seconds if host.seconds > 0 else 0.0
     found = f"{human_size(rate)} a second at the device of {host.directory}"
     if rate <= _MOST_BYTES_A_SECOND:
         return CheckFinding("device traffic", "fine", found)

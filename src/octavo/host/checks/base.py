@@ -10,6 +10,8 @@ from typing import Any, Literal
 from octavo.host.cpu_times import CpuTimes, cpu_times
 from octavo.host.process_table import Table, growth, read_table
 
+# Seconds after which a first reading is not used: what was done meanwhile took long, and is not what others do now.
+_OLDEST = 30.0
 Severity = Literal["disturbs", "note", "fine", "unknown"]
 
 
@@ -43,13 +45,15 @@ class CheckImpossibleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostCounters:
-    """Counters of one moment. Device traffic is None where the directory's filesystem has no device."""
+    """Counters of one moment. Device traffic is None where the directory's filesystem has no device; `own_reads` are
+    the bytes that this process and its ended children had read from devices."""
 
     at: float
     cpu: CpuTimes
     processes: Table
     swapped_pages: int | None
     device_bytes: int | None
+    own_reads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,15 @@ class Host:
 Check = Callable[[Host], CheckFinding]
 
 
-def observe_host(directory: Path, seconds: float, proc: Path, sys: Path) -> Host:
-    """Reads the counters twice, so many seconds apart."""
-    before = _reading(proc, directory)
-    time.sleep(seconds)
-    return Host(proc, sys, directory, before, _reading(proc, directory))
+def observe_host(directory: Path, seconds: float, proc: Path, sys: Path, since: HostCounters | None = None) -> Host:
+    """Reads the counters twice, so many seconds apart at least; `since` is the first reading, where there is one that
+    is not too old to be of now."""
+    before = since
+    if before is None or time.monotonic() - before.at > _OLDEST:
+        before = counters_now(directory, proc)
+    if (left := before.at + seconds - time.monotonic()) > 0:
+        time.sleep(left)
+    return Host(proc, sys, directory, before, counters_now(directory, proc))
 
 
 def read_text(path: Path) -> str:
@@ -97,8 +105,11 @@ def read_text(path: Path) -> str:
         raise CheckImpossibleError(f"{path}: {error.strerror}") from error
 
 
-def _reading(proc: Path, directory: Path) -> HostCounters:
-    return HostCounters(time.monotonic(), cpu_times(proc), read_table(proc), _swapped(proc), _traffic(proc, directory))
+def counters_now(directory: Path, proc: Path = Path("/proc")) -> HostCounters:
+    """The counters, with those of the device below the directory, which exists."""
+    return HostCounters(
+        time.monotonic(), cpu_times(proc), read_table(proc), _swapped(proc), _traffic(proc, directory), _own_reads(proc)
+    )
 
 
 def _swapped(proc: Path) -> int | None:
@@ -122,3 +133,12 @@ def _traffic(proc: Path, directory: Path) -> int | None:
         if fields[:2] == wanted:
             return (int(fields[5]) + int(fields[9])) * 512
     return None
+
+
+def _own_reads(proc: Path) -> int:
+    """Of proc_pid_io(5); 0 where the kernel does not count it."""
+    try:
+        lines = (proc / "self" / "io").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.removeprefix("read_bytes: ")) for line in lines if line.startswith("read_bytes: "))
