@@ -88,9 +88,7 @@ class Rates:
     scatter: float
     is_full: bool
     first_hits: float
-    cache_is_full: bool
     cache_first_hits: float
-    whole_cycles: float
     images_by_length: tuple[tuple[float, float], ...]
     """Transactions since a checkpoint began, and images up to then, from the trace's first cycle."""
     fullness: float = 1.0
@@ -277,11 +275,10 @@ def _rates(
     share = part["accesses"] / max(1.0, end["accesses"])
     transactions = trace.transactions * share
     each = {name: value / max(1.0, transactions) for name, value in part.items()}
-    cycles = 0.0 if cycle is None else trace.seconds / cycle
     of_all: tuple[str, ...] = ()
     if not size.has_checkpoints:
         of_all = ("full_page_images",)
-    elif cycle is not None:  # images and checkpoints come in cycles: of the whole trace, or of its whole cycles
+    elif cycle is not None:  # images and checkpoints come in cycles, and not evenly: of the whole trace
         of_all = _CYCLIC
     for name in of_all:
         each[name] = end[name] / trace.transactions
@@ -291,11 +288,9 @@ def _rates(
         scatter=_scatter(series[begin:], "device_reads" if point.page_cache is not None else "reads"),
         is_full=filled is not None,
         first_hits=0.0 if filled is not None else _room(point.shared_buffers, seen, total),
-        cache_is_full=point.page_cache is None or cached is not None,
         cache_first_hits=0.0
         if point.page_cache is None or cached is not None
         else _room(point.page_cache, seen_below, total),
-        whole_cycles=cycles,
         images_by_length=_images(
             trace, series, cycle if size.has_checkpoints and not size.is_as_recorded else cycle and trace.seconds * 2
         ),

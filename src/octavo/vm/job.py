@@ -19,7 +19,6 @@ from octavo.host.tree_walk import walk
 
 # The machine unpacks it on its data disk.
 _MOST_BYTES = 1024**3
-_BLOCK = 10_240
 
 
 def write(

@@ -233,9 +233,9 @@ def test_a_private_volume_without_limits_is_the_machine_s_own_device(tmp_path: P
 
 
 def test_images_of_a_cycle_are_read_off_the_first_one() -> None:
-    rates = Rates("merged", {}, 0.0, True, 0.0, True, 0.0, 1.0, ((100.0, 80.0), (200.0, 120.0)))
+    rates = Rates("merged", {}, 0.0, True, 0.0, 0.0, ((100.0, 80.0), (200.0, 120.0)))
     assert [rates.images(count) for count in (50.0, 100.0, 150.0, 400.0)] == [0.8, 0.8, pytest.approx(100 / 150), 0.5]
-    assert Rates("merged", {}, 0.0, True, 0.0, True, 0.0, 0.0, ()).images(10.0) is None
+    assert Rates("merged", {}, 0.0, True, 0.0, 0.0, ()).images(10.0) is None
 
 
 def test_transactions_follow_the_lookups_that_were_counted_with_them(tmp_path: Path) -> None:

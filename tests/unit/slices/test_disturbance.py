@@ -10,7 +10,6 @@ import pytest
 from octavo.lab.slices.disturbance import CpuMeter
 
 _PF_KTHREAD = 0x00200000
-_TICKS = 100  # proc_stat(5): USER_HZ on every Linux that we run on
 
 
 def plant(proc: Path, pid: int, parent: int, ticks: int, *, kernel: bool = False) -> None:
