@@ -319,14 +319,14 @@ def settled(
 
 
 def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions, given: Conditions) -> float | None:
-    """Commits that share a flush: as many as were counted, or those that come while the device is busy with one, as
-    they wait for it together (XLogFlush)."""
+    """Transactions for each flush: as many as were counted, with those that write nothing, or those that come while the
+    device is busy with one, as they wait for it together (XLogFlush): no more than there are clients."""
     counted, demand = assumed.commits_a_sync, busy(found, given.device) + _logging(found, assumed, given.device)
     if counted is None or not given.device.is_limited or demand <= 0:
         return counted
     waits = fast.waited.get("device", demand) / demand
     meanwhile = fast.per_second * given.device.seconds(1.0, wal_block) * waits
-    return min(float(given.clients or 1), max(counted, meanwhile))
+    return max(counted, min(float(given.clients or 1), meanwhile))
 
 
 def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Figures:

@@ -383,6 +383,14 @@ def test_speed_on_a_machine_that_others_use_is_not_compared(tmp_path: Path) -> N
     assert {one["device"] for one in found["points"] if one["metric"] == "tps"} == {"iops=500"}
 
 
+def test_transactions_that_write_nothing_need_no_flush(tmp_path: Path) -> None:
+    """Of 40 transactions one is flushed, by 4 clients: a limited device makes it no more."""
+    path = made(tmp_path / "t.octrace", writes=True, facts={"work_wal_syncs": 500})
+    figures = by_block(predict(Request(path, (BLOCK,), checkpoint=20.0, device="iops=2000")))[BLOCK]
+    more = figures["wal_written_bytes_per_transaction"]["value"] - figures["wal_bytes_per_transaction"]["value"]
+    assert more == pytest.approx(BLOCK / 40)
+
+
 def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> None:
     """One client more waits for each flush: 16 clients at 50 requests a second share what two commits shared before."""
     path = made(tmp_path / "t.octrace", writes=True, pages=900, facts={"work_clients": "16"})
