@@ -46,6 +46,9 @@ def test_each_build_system_is_told_in_its_own_words() -> None:
     configure = recipe.options(spec, "15.18")
     assert "--enable-cassert" in configure
     assert any(word.startswith("CFLAGS=") and word.endswith("-O3 -g0") for word in configure)
+    assert {"--with-lz4", "--with-zstd", "--with-ssl=openssl"} < {*configure}
+    old = {*recipe.options(spec, "13.22")}
+    assert "--with-openssl" in old and not old & {"--with-lz4", "--with-zstd", "--with-ssl=openssl"}
 
 
 def select(**given: str) -> list[BuildSpec]:

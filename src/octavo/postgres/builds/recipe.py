@@ -32,14 +32,12 @@ _MESON_SINCE = {
     "-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18, "-Dliburing=disabled": 18, "-Dlibnuma=disabled": 18,
 }  # fmt: skip
 
-_CONFIGURE = (
-    f"--prefix={PREFIX}",
-    "--disable-rpath",
-    "--with-icu",
-    "--with-lz4",
-    "--with-zstd",
-    "--with-ssl=openssl",
-)
+# Each with the first version that knows it. configure only warns of what it does not know, and leaves it out.
+_CONFIGURE = {
+    f"--prefix={PREFIX}": 0, "--disable-rpath": 0, "--with-icu": 0, "--with-lz4": 14, "--with-zstd": 15,
+    "--with-ssl=openssl": 14,
+}  # fmt: skip
+_SSL_BEFORE_14 = "--with-openssl"
 
 # What an installation may tell of the place where it was compiled; the same in every build.
 SOURCE_PLACE = "/usr/src/octavo"
@@ -65,8 +63,10 @@ def options(spec: BuildSpec, version: str) -> list[str]:
             *spec.options,
         ]
     optimisation = ["-O2", *(["-g"] if spec.debug_symbols else []), *spec.flags]
+    major = major_of(version)
     return [
-        *_CONFIGURE,
+        *(option for option, since in _CONFIGURE.items() if major >= since),
+        *([_SSL_BEFORE_14] if major < 14 else []),
         *(["--enable-cassert"] if spec.asserts else []),
         f"CFLAGS={' '.join(optimisation)}",
         f"LDFLAGS={RUN_PATH_FOR_MAKE}",
