@@ -278,10 +278,11 @@ def _rates(
     of_all: tuple[str, ...] = ()
     if not size.has_checkpoints:
         of_all = ("full_page_images",)
-    elif cycle is not None:  # images and checkpoints come in cycles, and not evenly: of the whole trace
+    elif cycle is not None:  # images and checkpoints come in cycles, and not evenly
         of_all = _CYCLIC
+    whole = series[_behind_whole_cycles(series, point.checkpoint_interval)]
     for name in of_all:
-        each[name] = end[name] / trace.transactions
+        each[name] = whole[name] / (trace.transactions * max(1.0, whole["accesses"]) / max(1.0, end["accesses"]))
     return Rates(
         layout=layout,
         each=each,
@@ -300,6 +301,14 @@ def _rates(
         pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
         errors=_errors([[empty, *one] for one in counts], begin, of_all) if len(counts) > 1 else {},
     )
+
+
+def _behind_whole_cycles(series: Sequence[_Counts], interval: int | None) -> int:
+    """The first place behind the trace's last whole cycle of so many microseconds: a part of a cycle has no checkpoint.
+    The last place without cycles of a known length, or a whole one."""
+    cycles = int(series[-1]["time"] // interval) if interval else 0
+    behind = (place for place, one in enumerate(series) if interval and cycles and one["time"] > cycles * interval)
+    return next(behind, len(series) - 1)
 
 
 def _errors(replicates: Sequence[Sequence[_Counts]], begin: int, of_all: Sequence[str]) -> dict[str, float]:

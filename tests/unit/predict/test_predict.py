@@ -256,6 +256,13 @@ def test_before_the_next_checkpoint_only_evicted_pages_are_written(tmp_path: Pat
     assert until["full_page_images_per_transaction"]["value"] == pytest.approx(0.63, abs=0.03)
 
 
+def test_a_part_of_a_checkpoint_cycle_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    """Of 20 s two cycles of 8 s are whole; in each the 8,000 transactions change all of 900 pages."""
+    path = made(tmp_path / "t.octrace", writes=True, pages=900)
+    found = by_block(predict(Request(path, (BLOCK,), memory=64 * MB, checkpoint=8.0)))[BLOCK]
+    assert found["checkpoint_bytes_per_transaction"]["value"] == pytest.approx(900 * BLOCK / 8000, rel=0.06)
+
+
 def test_wal_takes_room_in_the_page_cache_until_its_files_are_written_over(tmp_path: Path) -> None:
     def reads(name: str, logged: int, **settings: str) -> float:
         path = made(tmp_path / name, writes=True, logged=logged, settings=settings)
