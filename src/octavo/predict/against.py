@@ -171,6 +171,7 @@ def _points(
                 "shared_buffers_bytes": condition.shared_buffers,
                 "memory_bytes": condition.memory,
                 "device": condition.device,
+                "clients": condition.clients,
                 "measured": measured,
                 "measurements": values,
                 "predicted": interval["value"],
@@ -227,10 +228,13 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     conditions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in points:
         if one["metric"] == "tps":
-            key = one.get("workload"), one["device"], one["shared_buffers_bytes"]
+            key = (
+                one.get("workload"), one["device"], one["shared_buffers_bytes"], one["memory_bytes"],
+                one.get("clients"),
+            )  # fmt: skip
             conditions.setdefault(key, []).append(one)
     found: list[dict[str, Any]] = []
-    for (workload, device, buffers), rows in conditions.items():
+    for (workload, device, buffers, memory, clients), rows in conditions.items():
         if len({row["data_block_bytes"] for row in rows}) < 2:
             continue
         predicted = max(rows, key=lambda row: float(row["predicted"]))
@@ -240,6 +244,8 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "workload": workload,
                 "device": device,
                 "shared_buffers_bytes": buffers,
+                "memory_bytes": memory,
+                "clients": clients,
                 "predicted_block_bytes": predicted["data_block_bytes"],
                 "measured_block_bytes": measured["data_block_bytes"],
                 "lost": 1 - predicted["measured"] / measured["measured"],

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from octavo.predict.against import best_blocks
 from octavo.report import numbers
-from octavo.units import human_size
+from octavo.units import human_count, human_size
 
 
 def view(document: dict[str, Any]) -> Group:
@@ -26,11 +26,15 @@ def view(document: dict[str, Any]) -> Group:
 def best_line(one: dict[str, Any]) -> str:
     """Which block was named.
 
-    >>> best_line({"device": "native", "shared_buffers_bytes": 2**26, "predicted_block_bytes": 4096,
-    ...            "measured_block_bytes": 4096, "lost": 0.0, "workload": None})
-    'device native, 64 MB of shared_buffers: 4 kB predicted and measured to be fastest'
+    >>> best_line({"device": "native", "shared_buffers_bytes": 2**26, "memory_bytes": None, "clients": 4,
+    ...            "predicted_block_bytes": 4096, "measured_block_bytes": 4096, "lost": 0.0, "workload": None})
+    'device native, 64 MB of shared_buffers, 4 clients: 4 kB predicted and measured to be fastest'
     """
     here = f"device {one['device']}, {human_size(one['shared_buffers_bytes'])} of shared_buffers"
+    if one["memory_bytes"]:
+        here += f", {human_size(one['memory_bytes'])} of memory"
+    if one["clients"]:
+        here += f", {human_count(one['clients'], 'client')}"
     named = f"{human_size(one['predicted_block_bytes'])} predicted to be fastest"
     if one["predicted_block_bytes"] == one["measured_block_bytes"]:
         return f"{here}: {human_size(one['predicted_block_bytes'])} predicted and measured to be fastest"

@@ -205,7 +205,9 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     assert {row["metric"]: row["count"] for row in found["summary"]} == {"tps": 2, "device_reads_per_transaction": 2}
     (best,) = best_blocks(found["points"])
     assert best["measured_block_bytes"] == 8192
-    assert "predicted to be fastest" in best_line(best)
+    assert "predicted to be fastest" in best_line(best) and "32 MB of memory, 4 clients: " in best_line(best)
+    few = [{**one, "clients": 1} for one in found["points"]]
+    assert [one["clients"] for one in best_blocks([*found["points"], *few])] == [4, 1]
     assert "<svg" in scatter(found["points"]).file("svg").decode()
     with pytest.raises(UsageError, match="no valid trial"):
         compare(request, {"trials": trials}, {"mode": "tpcb"})
