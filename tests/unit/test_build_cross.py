@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from octavo.cli.app import app
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.lab import runnable
 from octavo.plan.factors import build_of
 from octavo.postgres.builds import cross
@@ -59,3 +62,26 @@ def test_a_cell_of_another_machine_is_skipped_with_the_reason(monkeypatch: pytes
     plan, _ = find_plan("pgio-lio", changes={"compiler": [ARM]})
     reason = runnable.cannot_run(make_cells(plan)[0], tmp_path)
     assert reason == f"{ARM} compiles for aarch64; this host is x86_64 and has no emulator in binfmt_misc"
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "said"),
+    [
+        (("--package", "deb"), UsageError, f"--package: {ARM} compiles for aarch64"),
+        (("--smoke-test",), HostError, "has no emulator in binfmt_misc; build without tests"),
+        (("--check-operations",), HostError, "has no emulator in binfmt_misc; build without tests"),
+    ],
+)
+def test_what_cannot_be_done_with_it_here_is_refused_before_it_is_made(
+    action: tuple[str, ...], kind: type[OctavoError], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(*_: object, **__: object) -> None:
+        raise AssertionError("it is made")
+
+    def never(_: str) -> bool:
+        return False
+
+    monkeypatch.setattr("octavo.postgres.builds.make.ensure_builds", make)
+    monkeypatch.setattr(cross, "runs_here", never)
+    ran = CliRunner().invoke(app, ["build", "--compiler", ARM, *action])
+    assert isinstance(ran.exception, kind) and said in str(ran.exception)

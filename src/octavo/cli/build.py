@@ -122,6 +122,13 @@ def make(
         from octavo.cli.build_check import suites_of
 
         suites_of(suite)
+    if package is not None:
+        from octavo.packaging import check_compiler
+
+        for spec in specs:
+            check_compiler(spec.compiler)
+    if smoke_test or crash_test or check or check_operations or with_extension:
+        _check_runs(specs)
     if with_extension is not None:
         from octavo.postgres.extension import check_source
 
@@ -183,6 +190,16 @@ def _refuse_ignored(context: typer.Context, *, check: bool, check_operations: bo
         "output": "" if package else "--package",
     }
     refuse_alone(context, {name: needed for name, needed in needs.items() if needed})
+
+
+def _check_runs(specs: "list[BuildSpec]") -> None:
+    """Raises HostError when builds are to be run that cannot be on this host."""
+    from octavo.errors import HostError
+    from octavo.postgres.builds.cross import cannot_run
+
+    for spec in specs:
+        if why := cannot_run(spec.compiler):
+            raise HostError(f"{why}; build without tests, or run script/on-arm")
 
 
 def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: Path | None, journal: "Journal") -> int:

@@ -13,6 +13,7 @@ from octavo.home import make_directory, octavo_home, replacing_file, sync_direct
 from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.packaging import deb, tar
+from octavo.postgres.builds import cross
 from octavo.postgres.builds.cache import Build
 from octavo.report.text_file import make_directory_for_files, refuse_planted
 
@@ -26,16 +27,24 @@ FORMATS: dict[str, Writer] = {
 }
 
 
+def check_compiler(compiler: str) -> None:
+    """Raises UsageError for one that compiles for another machine: what strips programs and finds what they need is of
+    this one."""
+    if machine := cross.machine_of(compiler):
+        raise UsageError(f"--package: {compiler} compiles for {machine}; make packages for that on such a machine")
+
+
 def package(build: Build, format: str, directory: Path, journal: Journal, *, local: Path | None = None) -> Path:
     """Writes the build's package into the directory and returns its path; one of the same name is replaced.
 
     The licences come from the source that the build was made from: `local`, or the one that is fetched.
 
-    Raises UsageError for an unknown format, HostError when a tool that the format needs or the release's source
-    is missing, or the package cannot be written there, OctavoError when the build is not whole.
+    Raises UsageError for an unknown format or a build for another machine, HostError when a tool that the format needs
+    or the release's source is missing, or the package cannot be written there, OctavoError when the build is not whole.
     """
     if format not in FORMATS:
         raise UsageError(f"--package {format}: unknown format; allowed: {', '.join(FORMATS)}")
+    check_compiler(build.manifest["compiler_command"])
     make_directory_for_files(directory)
     work = make_directory(octavo_home() / "scratch") / f"package-{journal.token[:8]}"
     entry = journal.record("directory", path=str(work))
