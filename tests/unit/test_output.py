@@ -39,6 +39,8 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("trace", "--counters"), "no output file"),
         (("trace", "--for", "1s", "info", "t.octrace"), "does not use --for before its name"),
         (("build", "--data-block", "4kB", "ls"), "build ls does not use --data-block before its name"),
+        (("build", "path", "--name", "18.6-b4w8-x", "--data-block", "4kB"), "--name 18.6-b4w8-x is one build"),
+        (("shell", "--name", "18.6-b4w8-x", "--pg", "17"), "--name 18.6-b4w8-x is one build"),
         (("host", "--check", "restore"), "does not use --check before its name"),
         (("build", "--suite", "contrib"), "--suite has no effect without --check"),
         (("build", "--output", "packages"), "--output has no effect without --package"),

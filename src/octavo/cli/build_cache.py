@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from octavo.postgres.builds.cache import Build
     from octavo.postgres.builds.spec import BuildSpec
 
+_DEFAULTS = ("8kB", "8kB", "18")
 DataBlock = Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")]
 WalBlock = Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")]
 Version = Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")]
@@ -26,11 +27,14 @@ def register(group: typer.Typer) -> None:
     group.command("exec", context_settings={"allow_interspersed_args": False})(execute)
 
 
-def checked_spec(data_block: str, wal_block: str, pg: str) -> "BuildSpec":
-    """The one spec of these options. Raises UsageError for a size or version that does not exist, or several."""
+def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = None) -> "BuildSpec":
+    """The one spec of these options. Raises UsageError for a size or version that does not exist, or several, or that
+    is given beside the name of a build."""
     from octavo.errors import UsageError
     from octavo.postgres.builds.selection import selected_specs
 
+    if name is not None and (data_block, wal_block, pg) != _DEFAULTS:
+        raise UsageError(f"--name {name} is one build: leave --data-block, --wal-block and --pg out")
     specs = selected_specs(
         data_block=data_block,
         wal_block=wal_block,
@@ -222,7 +226,7 @@ def _chosen(data_block: str, wal_block: str, pg: str, name: str | None) -> "Buil
     from octavo.errors import OctavoError
     from octavo.postgres.builds import usage
 
-    spec = checked_spec(data_block, wal_block, pg)
+    spec = checked_spec(data_block, wal_block, pg, name)
     build = usage.find_cached(spec, name)
     if build is None:
         raise OctavoError(

@@ -32,7 +32,7 @@ def shell(
     from octavo.postgres.builds import usage
     from octavo.postgres.scratch import fill_with_pgbench, parse_settings, run_psql, scratch_server
 
-    spec = checked_spec(data_block, wal_block, pg)
+    spec = checked_spec(data_block, wal_block, pg, name)
     settings = parse_settings(setting or [])
     account = server_account()
     with Journal() as journal:
