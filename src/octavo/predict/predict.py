@@ -69,6 +69,10 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     recorded_device = device_of(request.recorded_device)
     if request.device is None and request.what_if.device is None:
         device = recorded_device
+    if request.prices.device is not None and not device.is_limited:
+        raise UsageError(
+            "the five-minute rule needs the limits of the device besides its price; give them with --device"
+        )
     cycle = cycle_of(trace, request.checkpoint)
     here = trace.shared_buffers or (request.shared_buffers[0] if request.shared_buffers else None)
     if here is None:

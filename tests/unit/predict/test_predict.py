@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
+from octavo.predict.five_minutes import Prices
 from octavo.predict.images import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
@@ -146,6 +147,8 @@ def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
     with pytest.raises(UsageError, match="leaves nothing"):
         predict(Request(path, memory=4 * MB))
+    with pytest.raises(UsageError, match="limits of the device besides its price"):
+        predict(Request(path, prices=Prices(160.0, 4.0)))
 
 
 def test_a_later_version_of_the_format_is_refused_with_3(tmp_path: Path) -> None:
