@@ -2,22 +2,36 @@
 
 import resource
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from octavo.check import workspace
 from octavo.check.contrib import run_contrib
 from octavo.check.outcome import Suite
 from octavo.check.perl_tests import run_scripts
 from octavo.check.run import check_builds
 from octavo.check.suites import run_regression
-from octavo.check.workspace import open_tests, open_workspace
+from octavo.check.workspace import check_directory, open_tests, open_workspace
 from octavo.errors import UsageError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 
 pytestmark = pytest.mark.beside
+
+
+@pytest.fixture(scope="module")
+def unpacked(builds: dict[str, Build]) -> Iterator[workspace.Tests]:
+    """PostgreSQL's tests, unpacked once: whoever changes something has a part of the tree for itself."""
+    with Journal() as journal, open_tests(str(builds["4kB"].manifest["version"]), journal) as tests:
+        yield tests
+
+
+def trees() -> set[Path]:
+    """What was unpacked and is there."""
+    return set(check_directory().glob(".tests-*"))
 
 
 def told(suite: Suite) -> str:
@@ -27,6 +41,7 @@ def told(suite: Suite) -> str:
 
 def test_the_regression_suite_at_the_default_and_another_block(builds: dict[str, Build], journal: Journal) -> None:
     seen: list[int] = []
+    before = trees()
     default, other = check_builds(
         [builds["8kB"], builds["4kB"]],
         journal,
@@ -43,6 +58,7 @@ def test_the_regression_suite_at_the_default_and_another_block(builds: dict[str,
     assert default.suites[1].judged == ()
     assert other.suites[1].count("limit") > 0
     assert (other.suites[1].kept / "regression.diffs").exists()
+    assert trees() == before
 
 
 # A backend that dies as one with a defect does.
@@ -50,17 +66,18 @@ _SEGFAULT = "COPY (SELECT pg_backend_pid()) TO PROGRAM 'read pid; kill -SEGV $pi
 
 
 @pytest.mark.parametrize("build", ["4kB"], indirect=True)
-def test_a_wrong_answer_and_a_crash_are_failures(build: Build, journal: Journal, account: Account) -> None:
-    with open_tests(build.manifest["version"], journal) as tests:
-        suite = tests.tree / "src" / "test" / "regress"
-        (suite / "parallel_schedule").write_text("test: test_setup\ntest: boolean\ntest: pg_lsn\n")
-        expected = suite / "expected" / "boolean.out"
-        expected.write_text(expected.read_text().replace(" one \n-----\n   1\n", " one \n-----\n   2\n"))
-        for file in (suite / "sql" / "pg_lsn.sql", suite / "expected" / "pg_lsn.out"):
-            file.write_text(file.read_text() + _SEGFAULT)
-        with open_workspace(build, tests, journal, account) as workspace:
-            outcome = run_regression(workspace, lambda doing, done, total: None)
-        directory = tests.directory
+def test_a_wrong_answer_and_a_crash_are_failures(
+    build: Build, unpacked: workspace.Tests, journal: Journal, account: Account
+) -> None:
+    suite = unpacked.tree / "src" / "test" / "regress"
+    (suite / "parallel_schedule").write_text("test: test_setup\ntest: boolean\ntest: pg_lsn\n")
+    expected = suite / "expected" / "boolean.out"
+    expected.write_text(expected.read_text().replace(" one \n-----\n   1\n", " one \n-----\n   2\n"))
+    for file in (suite / "sql" / "pg_lsn.sql", suite / "expected" / "pg_lsn.out"):
+        file.write_text(file.read_text() + _SEGFAULT)
+    with open_workspace(build, unpacked, journal, account) as workplace:
+        outcome = run_regression(workplace, lambda doing, done, total: None)
+        directory = workplace.directory
     assert outcome.tests == 3
     assert {"boolean", "pg_lsn"} <= set(outcome.failed)
     assert [difference.statement for difference in outcome.unexplained] == ["SELECT 1 AS one;", _SEGFAULT.strip()]
@@ -85,14 +102,11 @@ def test_a_suite_that_does_not_exist_is_named(journal: Journal) -> None:
 
 @pytest.mark.parametrize("block", ["4kB"])
 def test_scripts_of_programs_run_where_they_are_in_the_source(
-    block: str, builds: dict[str, Build], journal: Journal, account: Account
+    block: str, builds: dict[str, Build], unpacked: workspace.Tests, journal: Journal, account: Account
 ) -> None:
     """Two quick ones of those that `--suite programs` runs; at 4 kB in a copy whose shared_buffers are blocks."""
     build, seen = builds[block], list[str]()
-    with (
-        open_tests(str(build.manifest["version"]), journal) as tests,
-        open_workspace(build, tests, journal, account) as workplace,
-    ):
+    with open_workspace(build, unpacked, journal, account) as workplace:
         suite = run_scripts(
             workplace,
             lambda doing, done, total: seen.append(f"{doing} {done}/{total}"),
@@ -107,13 +121,12 @@ def test_scripts_of_programs_run_where_they_are_in_the_source(
 
 
 @pytest.mark.parametrize("build", ["4kB"], indirect=True)
-def test_modules_of_contrib_are_tested_one_by_one(build: Build, journal: Journal, account: Account) -> None:
+def test_modules_of_contrib_are_tested_one_by_one(
+    build: Build, unpacked: workspace.Tests, journal: Journal, account: Account
+) -> None:
     seen: list[int] = []
-    with (
-        open_tests(str(build.manifest["version"]), journal) as tests,
-        open_workspace(build, tests, journal, account) as workplace,
-    ):
-        contrib = tests.tree / "contrib"
+    with open_workspace(build, unpacked, journal, account) as workplace:
+        contrib = unpacked.tree / "contrib"
         for module in contrib.iterdir():
             if module.is_dir() and module.name not in ("spi", "dict_int", "seg"):
                 shutil.rmtree(module)
