@@ -2,16 +2,27 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from octavo.home import make_directory
+from octavo.host.checks import check_host
 from octavo.hugepages import apply as pool
 from octavo.hugepages.pool import default_page, pool_file
+from octavo.lab import session
 from octavo.postgres.datasets import cache
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_look_at_the_host() -> Iterator[None]:
+    """Each run looks at the host for a second first, which a user's run does in tests of the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "check_host", partial(check_host, seconds=0.05))
+        yield
 
 
 @pytest.fixture
