@@ -28,7 +28,7 @@ def demo(home: Path, builds: dict[str, Build]) -> subprocess.CompletedProcess[st
     plan.write_text(preset.replace("control = true", 'stopping = "fixed"\ncontrol = true', 1))
     arguments = [
         "--set",
-        "duration=2s",
+        "duration=1s",
         "--set",
         "scale=1",
         "--set",
