@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from tests.thorough import times
+from tests.thorough import THOROUGH, times
 
 from octavo.host import children
 from octavo.host.journal import Journal, recover
@@ -53,7 +53,7 @@ def test_every_build_is_that_from_scratch_byte_for_byte(own_home: Path, tmp_path
         for build in builds:
             assert says(build, journal) == expected(build)
             assert is_whole(build)
-        for spec in SPECS:
+        for spec in SPECS if THOROUGH else SPECS[1::2]:  # else each data block, once
             assert prove(spec, journal, local=tarball).differing == ()
     # What does not depend on a size is there once.
     for name in ("bin/plain_program", "include/c.h", "share/made.txt"):
