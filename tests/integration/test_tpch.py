@@ -129,12 +129,17 @@ def test_a_second_load_is_the_first_analysed_again(
     assert histograms[0] != histograms[1]
 
 
+@pytest.mark.parametrize("interleave", ["trials", "slices"])
 def test_a_load_is_five_steps_with_their_wal_and_the_plans_of_foreign_keys(
-    home: Path, builds: dict[str, Build], tmp_path: Path
+    home: Path, builds: dict[str, Build], tmp_path: Path, interleave: str
 ) -> None:
-    for trial in trials_of(tmp_path / "load.toml", phase="load", queries="all", cache="warm"):
+    path = tmp_path / "load.toml"
+    path.write_text(_PLAN.format(phase="load", queries="all", cache="warm").replace('"trials"', f'"{interleave}"'))
+    for trial in trials_of(path):
+        assert trial["facts"].get("interleave", "trials") == interleave
         assert set(seconds_of(trial)) == {None, *(f"load.{step}" for step in STEPS)}
         numbers = {(one["item"], one["metric"]): one["value"] for one in trial["observations"]}
+        assert (("load.copy", "generator_seconds") in numbers) == (interleave == "trials")
         for step in ("copy", "pkey", "indexes"):
             item = f"load.{step}"
             assert numbers[item, "wal_read_share"] == 1

@@ -176,7 +176,12 @@ class BegunPiece:
 
 
 class Pieces(Protocol):
-    """A trial that is measured piece by piece, on a server that stands still in between."""
+    """A trial that is measured piece by piece, on a server that stands still in between.
+
+    `can_repeat`: whether a piece that was disturbed can be run again.
+    """
+
+    can_repeat: bool
 
     @property
     def items(self) -> Sequence[str]:

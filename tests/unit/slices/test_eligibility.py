@@ -89,6 +89,10 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     assert why(2**40, device="loop", memory="512MB") is not None
     (tmp_path / "sys/vm/dirty_background_bytes").write_text(str(64 * 2**20))
     assert why(256 * 2**20) is not None
+    # Loads write so much that it counts on a device that all share, too.
+    loads, queries = ([({"device": "native", "phase": phase}, 2**30, 0)] * 2 for phase in ("load", "queries"))
+    assert eligibility.too_dirty(find("tpch"), loads, tmp_path) is not None
+    assert eligibility.too_dirty(find("tpch"), queries, tmp_path) is None
 
 
 def test_a_knob_of_one_device_is_none_of_several_volumes() -> None:

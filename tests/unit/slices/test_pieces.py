@@ -58,6 +58,7 @@ class Cell:
     timeout: float = math.inf
     freezing: float = 0.0
     min_time: float = 0.0
+    can_repeat: bool = True
     how: str = "nothing"
     kept: list[Piece] = field(default_factory=list[Piece])
     found: list[float] = field(default_factory=list[float])
@@ -235,6 +236,15 @@ def test_where_others_are_never_quiet_no_more_than_half_as_many_turns_are_added(
     assert all(cell.kept == NAMES for cell in cells)
 
 
+def test_a_piece_that_cannot_be_repeated_counts_although_it_was_disturbed() -> None:
+    world = World(steal=dict.fromkeys(range(3, 1000, 3), 0.5))
+    cells = [Cell(world, "a", 1.0, can_repeat=False), Cell(world, "b", 2.0, can_repeat=False)]
+    turns, _ = turn_all(world, cells)
+    assert (len(turns.slices), turns.kept) == (4, 4)
+    assert turns.facts()["turns_disturbed"] == 4
+    assert all(cell.kept == NAMES for cell in cells)
+
+
 @pytest.mark.parametrize("slice_seconds", [None, 0.5])
 def test_a_cell_that_fails_is_out_and_the_others_go_on(slice_seconds: float | None) -> None:
     world = World()
@@ -253,7 +263,9 @@ def test_a_cell_that_fails_is_out_and_the_others_go_on(slice_seconds: float | No
         ('cache = "cold"', None),
         ("slice", None),
         ('slice cache = "cold"', "one whole query"),
-        ('phase = "load"', "written back"),
+        ('phase = "load"', None),
+        ('phase = "load"\ncache = "cold"', "a warm cache"),
+        ('phase = "load"\ndevice = "loop"', "the machine's own device"),
         ('wal_regime = "steady"', "steady"),
     ],
 )

@@ -193,15 +193,16 @@ def most_for_huge_pages() -> int:
 
 
 def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc: Path = Path("/proc")) -> str | None:
-    """Why cells that write to devices that are paused cannot take turns, or None. `needs` as in `no_room`.
+    """Why cells that write to devices that are paused, or load, cannot take turns, or None. `needs` as in `no_room`.
 
     What a paused cell has dirtied stays, so that what all cells have dirtied is there at once; from
-    vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused
-    (mm/page-writeback.c, domain_dirty_limits; vm.rst).
+    vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused, or has
+    a common one write while it runs (mm/page-writeback.c, domain_dirty_limits; vm.rst).
     """
     wanted = 0
     for levels, database, _ in needs:
-        if device.pauses_with_cell(levels) and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
+        stays = device.pauses_with_cell(levels) or isinstance(workload, RunsInPieces)
+        if stays and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
             limit = levels.get("memory", "none")
             wanted += database if limit == "none" else min(database, parse_size(limit))
     if not wanted:

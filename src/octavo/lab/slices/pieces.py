@@ -7,7 +7,7 @@ control groups) a slice is a whole piece.
 
 A turn in which others took more of the CPU from one cell than from another is run again for all cells, as long as no
 more than half as many turns again are needed; of a piece's turns the least disturbed one counts. Which that is depends
-on what others did, and on no cell's numbers.
+on what others did, and on no cell's numbers. A piece that cannot be repeated counts as it is: a step of a load.
 """
 
 import math
@@ -195,7 +195,7 @@ def run(
             turn = _Turn(turns.disturbances[-1], runs)
             if best is None or turn.disturbance < best.disturbance:
                 best = turn
-            if turn.disturbance <= 1 or again < 1:
+            if turn.disturbance <= 1 or again < 1 or not all(runner.pieces.can_repeat for runner in runners):
                 break
             again -= 1
         turns.kept += 1

@@ -15,7 +15,7 @@ from octavo.factor import Factor, duration, one_of, whole_number
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
 from octavo.workloads.base import Levels, Pieces, WorkloadResult
-from octavo.workloads.tpch import generator, load_run, loading, metrics, queries, usage
+from octavo.workloads.tpch import generator, load_pieces, load_run, loading, metrics, queries, usage
 from octavo.workloads.tpch.costs import COSTS
 from octavo.workloads.tpch.query import EXPLAIN
 
@@ -142,12 +142,14 @@ class Tpch:
             queries.warm(server, levels)
 
     def pieces(self, server: Server, levels: Levels) -> AbstractContextManager[Pieces]:
-        """The queries, one at a time."""
-        return queries.pieces(server, levels)
+        """The queries one at a time, or the steps of the load."""
+        return (load_pieces if levels["phase"] == "load" else queries).pieces(server, levels)
 
     def why_not_in_pieces(self, levels: Levels) -> str | None:
-        """A load writes, and its steps belong together."""
-        return "a load is written back while its cell is paused" if levels["phase"] == "load" else None
+        """A step of a load is one piece, which is not repeated: slices end within it, or it is a trial's."""
+        if levels["phase"] == "load" and (levels["device"], levels["cache"]) != ("native", "warm"):
+            return "a load is paused only on the machine's own device, with a warm cache"
+        return None
 
     def only_reads(self, levels: Levels) -> bool:
         """The queries do."""

@@ -20,7 +20,9 @@ _SIZES = (
 
 
 @dataclass(slots=True)
-class _Load:
+class LoadRecord:
+    """What a load gives, step by step."""
+
     server: Server
     observations: list[Observation] = field(default_factory=list[Observation])
     seconds: float = 0.0
@@ -29,18 +31,19 @@ class _Load:
     _before: usage.UsageSnapshot | None = None
     _wal_began: int = 0
 
-    def before(self, name: str) -> None:
+    def before(self) -> None:
+        """Is called before each step."""
         self._wal_began = wal_contents.position(self.server).end
         self._before = usage.snapshot(self.server)
 
-    def after(self, step: LoadStep) -> None:
-        assert self._before is not None
-        item, now = f"load.{step.name}", usage.snapshot(self.server)
+    def after(self, step: LoadStep, used: usage.QueryUsage | None = None) -> None:
+        """Is called after each step; `used` where it is not what was used since `before`. Raises OctavoError."""
+        item, used = f"load.{step.name}", used or self.used()
         self.seconds += step.seconds
         self.observations.append(observe(metrics.SECONDS, step.seconds, item=item))
-        if step.name == "copy":
+        if step.name == "copy" and step.waited is not None:
             self.observations.append(observe(metrics.WAITED, step.waited, item=item))
-        self.observations += usage.observations(usage.between(self._before, now), item, 1)
+        self.observations += usage.observations(used, item, 1)
         end = wal_contents.position(self.server)
         self._wal += end.end - self._wal_began
         self.observations.append(observe(metrics.WAL_BYTES, float(end.end - self._wal_began), item=item))
@@ -54,7 +57,13 @@ class _Load:
             ]
         self.plans.add(item, item, step.plans)
 
+    def used(self) -> usage.QueryUsage:
+        """Since `before`."""
+        assert self._before is not None
+        return usage.between(self._before, usage.snapshot(self.server))
+
     def result(self, seconds: float, cpu: float) -> WorkloadResult:
+        """When all steps have ended, in so many seconds and seconds of the client's CPU."""
         row = self.server.connection.execute(_SIZES, (list(schema.TABLES),)).fetchone()
         assert row is not None
         sizes = [
@@ -74,7 +83,7 @@ class _Load:
 
 def run(server: Server, levels: Levels) -> WorkloadResult:
     """The load, in the order of the levels. Raises OctavoError or psycopg.Error when a step fails."""
-    one = _Load(server)
+    one = LoadRecord(server)
     began, cpu = time.monotonic(), time.thread_time()
     loading.load(
         server, levels, loading.ORDERS[levels["order"]], explain=levels["explain"], before=one.before, after=one.after

@@ -1,7 +1,8 @@
 """The load in five steps: COPY, primary keys, foreign keys, indexes, VACUUM ANALYZE."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,54 @@ _STATEMENTS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """One step: seconds, of which COPY spent `waited` on the generator; and the plans of queries within, such as a
-    foreign key's check."""
+    """One step: seconds, of which COPY spent `waited` on the generator, None where that was not measured; and the plans
+    of queries within, such as a foreign key's check."""
 
     name: str
     seconds: float
-    waited: float = 0.0
+    waited: float | None = 0.0
     plans: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A load on a connection of its own, of which each step is run once."""
+
+    server: Server
+    levels: Levels
+    session: Session
+    program: Path
+
+    def run(self, name: str) -> float:
+        """One step. Returns the seconds for which COPY waited for the generator.
+
+        Raises OctavoError or psycopg.Error when it fails.
+        """
+        self.session.texts.clear()
+        if name == "copy":
+            return self._copy()
+        for statement in _STATEMENTS[name]:
+            self.session.connection.execute(statement.encode())
+        return 0.0
+
+    def _copy(self) -> float:
+        """Makes and fills the tables."""
+        connection = self.session.connection
+        for statement in schema.CREATE:
+            connection.execute(statement.encode())
+        return sum(
+            generator.copy_table(self.server, connection, self.program, table, self.levels["scale"])
+            for table in schema.TABLES
+        )
+
+
+@contextmanager
+def opened(server: Server, levels: Levels, explain: str) -> Generator[Loading, None, None]:
+    """A load that has not begun. `explain` is a level of that factor. Raises psycopg.Error."""
+    with generator.lent_program(server) as program, server.connect(DATABASE) as connection:
+        session = Session(connection, explain)
+        session.capture_nested()
+        yield Loading(server, levels, session, program)
 
 
 def load(
@@ -39,7 +81,7 @@ def load(
     steps: Sequence[str],
     *,
     explain: str = "off",
-    before: Callable[[str], None] = lambda name: None,
+    before: Callable[[], None] = lambda: None,
     after: Callable[[LoadStep], None] = lambda step: None,
 ) -> None:
     """The steps, one after the other on one connection; `before` and `after` are called around each, and are no part
@@ -47,26 +89,10 @@ def load(
 
     Raises OctavoError or psycopg.Error when one fails.
     """
-    with generator.lent_program(server) as program, server.connect(DATABASE) as connection:
-        session = Session(connection, explain)
-        session.capture_nested()
+    with opened(server, levels, explain) as loading:
         for name in steps:
-            before(name)
-            session.texts.clear()
-            started, waited = time.perf_counter(), 0.0
-            if name == "copy":
-                waited = _copy(server, levels, session, program)
-            else:
-                for statement in _STATEMENTS[name]:
-                    connection.execute(statement.encode())
+            before()
+            started = time.perf_counter()
+            waited = loading.run(name)
             seconds = time.perf_counter() - started
-            after(LoadStep(name, seconds, waited, tuple(session.captured())))
-
-
-def _copy(server: Server, levels: Levels, session: Session, program: Path) -> float:
-    """Makes and fills the tables; returns the seconds for which COPY waited for the generator."""
-    for statement in schema.CREATE:
-        session.connection.execute(statement.encode())
-    return sum(
-        generator.copy_table(server, session.connection, program, table, levels["scale"]) for table in schema.TABLES
-    )
+            after(LoadStep(name, seconds, waited, tuple(loading.session.captured())))

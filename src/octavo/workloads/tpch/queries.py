@@ -100,6 +100,7 @@ class QueryPieces:
     restarts: int = 0
     seconds: float = 0.0
     kept: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    can_repeat: bool = True
 
     @property
     def items(self) -> list[str]:

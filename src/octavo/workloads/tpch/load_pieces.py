@@ -1,0 +1,124 @@
+"""A load in slices: a piece is a step, which a thread runs while its server, and the generator, may stand still."""
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import psycopg
+
+from octavo.errors import OctavoError
+from octavo.postgres.cluster import Server
+from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
+from octavo.workloads.tpch import loading, usage
+from octavo.workloads.tpch.load_run import LoadRecord
+from octavo.workloads.tpch.loading import Loading, LoadStep
+
+_ENDING_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class RunningStep:
+    """A step that can be waited for in parts. `cpu` counts this process's CPU seconds for it, `device` by how much the
+    device's counters grew in the parts: between them the device works for others."""
+
+    load: Loading
+    name: str
+    cpu: float = 0.0
+    device: tuple[int, ...] | None = None
+    _error: OctavoError | psycopg.Error | None = None
+    _thread: threading.Thread | None = None
+
+    def go(self) -> None:
+        """Starts it."""
+        self._thread = threading.Thread(target=self._run, name=f"load.{self.name}", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after so long at the most. Raises OctavoError or psycopg.Error when it has failed."""
+        assert self._thread is not None
+        before = usage.device_counters(self.load.server)
+        self._thread.join(None if math.isinf(seconds) else seconds)
+        part = usage.grown(before, usage.device_counters(self.load.server))
+        if part is not None:
+            self.device = tuple(map(sum, zip(self.device or (0,) * len(part), part, strict=True)))
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Breaks its connection off: a step has no timeout, but its trial may end before it. The server may stand still
+        meanwhile, so that it is not asked."""
+        if self._thread is None or not self._thread.is_alive():
+            return
+        with socket.socket(fileno=self.load.session.connection.pgconn.socket) as ours:
+            try:
+                ours.shutdown(socket.SHUT_RDWR)
+            finally:
+                ours.detach()  # it is libpq's
+        self._thread.join(_ENDING_SECONDS)
+
+    def _run(self) -> None:
+        began = time.thread_time()
+        try:
+            self.load.run(self.name)
+        except (OctavoError, psycopg.Error) as error:
+            self._error = error
+        self.cpu = time.thread_time() - began
+
+
+@dataclass(slots=True)
+class LoadPieces:
+    """The steps of a load, each of which is run once."""
+
+    load: Loading
+    record: LoadRecord
+    done: list[str] = field(default_factory=list[str])
+    cpu: float = 0.0
+    running: RunningStep | None = None
+    can_repeat: bool = False
+
+    @property
+    def items(self) -> list[str]:
+        """The steps, in the order of the levels."""
+        return [f"load.{name}" for name in loading.ORDERS[self.load.levels["order"]]]
+
+    def enough(self, item: str) -> bool:
+        """Whether the step has been run."""
+        return item in self.done
+
+    def begin(self, piece: Piece) -> BegunPiece:
+        """A step, when those before it have ended. Raises OctavoError or psycopg.Error."""
+        item, _ = piece
+        name = item.removeprefix("load.")
+        self.record.before()
+        self.running = running = RunningStep(self.load, name)
+
+        def end(seconds: float) -> PieceRun:
+            self.running = None
+            self.cpu += running.cpu
+            used = replace(self.record.used(), seconds=seconds, device=running.device)
+            # What COPY waited for the generator has the pauses in it.
+            self.record.after(LoadStep(name, seconds, None, tuple(self.load.session.captured())), used)
+            return PieceRun(seconds, lambda: self.done.append(item))
+
+        return BegunPiece(running, math.inf, end)
+
+    def result(self) -> WorkloadResult:
+        """Of all steps."""
+        return self.record.result(self.record.seconds, self.cpu)
+
+
+@contextmanager
+def pieces(server: Server, levels: Levels) -> Generator[LoadPieces, None, None]:
+    """The steps of a load that has not begun. Raises psycopg.Error."""
+    with loading.opened(server, levels, levels["explain"]) as load:
+        steps = LoadPieces(load, LoadRecord(server))
+        try:
+            yield steps
+        finally:
+            if steps.running is not None:
+                steps.running.cancel()
