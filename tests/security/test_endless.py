@@ -91,6 +91,7 @@ def test_a_suggested_dsn_is_one_word_for_the_shell(tmp_path: Path) -> None:
     (proc / "7").mkdir(parents=True)
     data.mkdir()
     (proc / "7" / "stat").write_text(f"7 (postgres) S 1 {' '.join(['0'] * 48)}\n")
+    (proc / "7" / "status").write_text("Uid:" + 4 * f"\t{os.geteuid()}" + "\n")
     (proc / "7" / "cwd").symlink_to(data)
     socket = "/run/a b'; reboot #"
     for port, expected in (("5433", {"port": "5433"}), ("1 user=x", {})):
