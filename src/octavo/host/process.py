@@ -148,8 +148,9 @@ def end(identity: ProcessIdentity, first: signal.Signals, patience_seconds: floa
             return
         if first is signal.SIGTERM and os.getpgid(identity.pid) == identity.pid:
             os.killpg(identity.pid, first)
-        signal.pidfd_send_signal(descriptor, first)
-        signal.pidfd_send_signal(descriptor, signal.SIGCONT)  # a stopped one would not hear of it
+        with contextlib.suppress(ProcessLookupError):  # what its group was sent has ended it; the others go on
+            signal.pidfd_send_signal(descriptor, first)
+            signal.pidfd_send_signal(descriptor, signal.SIGCONT)  # a stopped one would not hear of it
         if not _wait_for_exit(descriptor, patience_seconds):
             with contextlib.suppress(ProcessLookupError):
                 if os.getpgid(identity.pid) == identity.pid:
