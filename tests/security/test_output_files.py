@@ -89,7 +89,7 @@ def test_a_package_is_not_written_through_a_link_planted_beside_it(
     target.write_text("root's")
     with Journal() as journal:  # whoever sees the token knows what an earlier version called the file beside
         (everybodys / f".pg.deb.{journal.token[:8]}").symlink_to(target)
-        written = packaging.package(MagicMock(), "deb", everybodys, journal)
+        written = packaging.package(MagicMock(manifest={}), "deb", everybodys, journal)
     assert target.read_text() == "root's"
     assert written.read_text() == "package"
     assert not written.is_symlink()
@@ -107,5 +107,5 @@ def test_a_package_replaces_nothing_of_another_user_in_a_shared_directory(
         os.chown(everybodys / planted, 65534, 65534, follow_symlinks=False)
     for directory in (everybodys, everybodys / "directory"):
         with Journal() as journal, pytest.raises(HostError, match="of user 65534 in a shared directory"):
-            packaging.package(MagicMock(), "deb", directory, journal)
+            packaging.package(MagicMock(manifest={}), "deb", directory, journal)
     assert sorted(path.name for path in everybodys.iterdir()) == ["directory", "pg.deb"]

@@ -44,7 +44,7 @@ def package(build: Build, format: str, directory: Path, journal: Journal, *, loc
     """
     if format not in FORMATS:
         raise UsageError(f"--package {format}: unknown format; allowed: {', '.join(FORMATS)}")
-    check_compiler(build.manifest["compiler_command"])
+    check_compiler(build.manifest.get("compiler_command", "gcc"))
     make_directory_for_files(directory)
     work = make_directory(octavo_home() / "scratch") / f"package-{journal.token[:8]}"
     entry = journal.record("directory", path=str(work))
