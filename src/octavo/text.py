@@ -75,8 +75,9 @@ class Printable:
 def guarded(stream: TextIO) -> TextIO:
     """A stream that lets nothing through that a terminal would obey. What its encoding does not have is written as a
     number, as Python does on standard error."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
+    wrapper: object = stream
+    if isinstance(wrapper, io.TextIOWrapper):
+        wrapper.reconfigure(errors="backslashreplace")
     return cast("TextIO", Printable(stream))
 
 

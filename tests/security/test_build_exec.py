@@ -4,6 +4,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> No
 def test_what_a_build_has_of_others_does_not_meet_an_extensions_cache_in_other_builds(tmp_path: Path) -> None:
     """make runs the PGXS of the build, and what another extension has put beside it (Makefile.custom)."""
     (tmp_path / RECORDS).mkdir()
-    own = {"origin": "local source tree pg", "options": []}
+    own: dict[str, Any] = {"origin": "local source tree pg", "options": []}
     release = Build("18.6-b8w8-a", tmp_path, {"origin": _CHECKED, "options": []})
     others = Build("18.6-b8w8-b", tmp_path, own)
 
