@@ -5,12 +5,9 @@ import socket
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-import psycopg
-
-from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
 from octavo.workloads.tpch import loading, usage
@@ -29,7 +26,7 @@ class RunningStep:
     name: str
     cpu: float = 0.0
     device: tuple[int, ...] | None = None
-    _error: OctavoError | psycopg.Error | None = None
+    _error: BaseException | None = None
     _thread: threading.Thread | None = None
 
     def go(self) -> None:
@@ -38,13 +35,11 @@ class RunningStep:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after so long at the most. Raises OctavoError or psycopg.Error when it has failed."""
+        """Whether it has ended, after so long at the most. Raises what the step has raised."""
         assert self._thread is not None
         before = usage.device_counters(self.load.server)
         self._thread.join(None if math.isinf(seconds) else seconds)
-        part = usage.grown(before, usage.device_counters(self.load.server))
-        if part is not None:
-            self.device = tuple(map(sum, zip(self.device or (0,) * len(part), part, strict=True)))
+        self.device = usage.added(self.device, usage.grown(before, usage.device_counters(self.load.server)))
         if self._error is not None:
             raise self._error
         return not self._thread.is_alive()
@@ -54,18 +49,17 @@ class RunningStep:
         meanwhile, so that it is not asked."""
         if self._thread is None or not self._thread.is_alive():
             return
-        with socket.socket(fileno=self.load.session.connection.pgconn.socket) as ours:
-            try:
-                ours.shutdown(socket.SHUT_RDWR)
-            finally:
-                ours.detach()  # it is libpq's
+        ours = socket.socket(fileno=self.load.session.connection.pgconn.socket)
+        with suppress(OSError):  # the server has gone
+            ours.shutdown(socket.SHUT_RDWR)
+        ours.detach()  # it is libpq's
         self._thread.join(_ENDING_SECONDS)
 
     def _run(self) -> None:
         began = time.thread_time()
         try:
             self.load.run(self.name)
-        except (OctavoError, psycopg.Error) as error:
+        except BaseException as error:  # whatever it is: a step that failed has not ended
             self._error = error
         self.cpu = time.thread_time() - began
 

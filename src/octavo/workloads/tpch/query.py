@@ -67,9 +67,7 @@ class RunningQuery:
         cpu, device = time.thread_time(), usage.device_counters(self.server)
         ended = self._wait(seconds)
         self.cpu += time.thread_time() - cpu
-        part = usage.grown(device, usage.device_counters(self.server))
-        if part is not None:
-            self.device = tuple(map(sum, zip(self.device or (0,) * len(part), part, strict=True)))
+        self.device = usage.added(self.device, usage.grown(device, usage.device_counters(self.server)))
         return ended
 
     def _wait(self, seconds: float) -> bool:

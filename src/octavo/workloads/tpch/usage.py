@@ -71,6 +71,11 @@ def grown(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tupl
     return tuple(late - early for early, late in zip(before, after, strict=True))
 
 
+def added(device: tuple[int, ...] | None, part: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The growth of the counters in one part more, of parts between which the device works for others."""
+    return device if part is None else tuple(map(sum, zip(device or (0,) * len(part), part, strict=True)))
+
+
 def observations(used: QueryUsage, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
     """What was used, as the trial's. `processes` is how many of the server's worked at once."""
     found = {CPU: used.cpu}
