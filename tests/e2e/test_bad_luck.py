@@ -16,6 +16,8 @@ from tests.e2e.conftest import ROOT, Octavo
 from octavo.host import cgroup
 from octavo.postgres.builds.worker_client import COMPILER_CACHE
 
+pytestmark = pytest.mark.measures
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 _SHARED = ("builds", "sources", COMPILER_CACHE)
 

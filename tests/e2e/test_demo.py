@@ -16,6 +16,8 @@ from tests.tools import BROWSERS, found, needs
 
 from octavo.postgres.builds.cache import Build
 
+pytestmark = pytest.mark.measures
+
 _BROWSER = found(*BROWSERS)
 
 

@@ -12,9 +12,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.e2e.conftest import ROOT, Octavo
 
 from octavo.host import process
+
+pytestmark = pytest.mark.measures
 
 _DEADLINE_SECONDS = 300
 

@@ -10,8 +10,11 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from tests.e2e.conftest import ROOT, Octavo
 from tests.thorough import times
+
+pytestmark = pytest.mark.measures
 
 _KILLS = times(50, 6)
 # The moments are drawn from start, recovery, the first trial, and half as much again.

@@ -5,12 +5,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from octavo.analysis.document import make_document
 from octavo.home import store_path
 from octavo.host import cgroup
 from octavo.lab.session import start_run
 from octavo.plan.parse import parse_plan
 from octavo.store.store import Store
+
+pytestmark = pytest.mark.measures
 
 # Whatever else this machine does meanwhile is no matter here.
 PLAN = """

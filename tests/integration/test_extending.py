@@ -96,6 +96,7 @@ def followed(page: str, checkout: Checkout) -> Iterator[tuple[str, str]]:
                 yield command, checkout.command(command)
 
 
+@pytest.mark.measures
 def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
     """About a minute: every command of the page is run, the contracts twice and two runs among them."""
     page = PAGE.read_text()

@@ -27,6 +27,8 @@ from octavo.store.store import Store
 from octavo.workloads import WORKLOADS
 from octavo.workloads.base import Levels, WorkloadResult
 
+pytestmark = pytest.mark.measures
+
 
 def run(plan: Plan) -> tuple[SessionResult, dict[str, Any], list[Event]]:
     events: list[Event] = []

@@ -49,6 +49,7 @@ def test_a_server_on_huge_pages_has_a_pool_of_its_own(home: Path, plan_file: Pat
     assert settings[status[_SMALL]]["huge_pages_status"] == "on"
 
 
+@pytest.mark.measures
 @pytest.mark.usefixtures("nothing_left")
 def test_equal_memory_takes_what_else_is_in_shared_memory_off_the_buffers(home: Path, plan_file: Path) -> None:
     changes = {"data_block": ["8kB"], "equal": ["memory"], "shared_buffers": ["64MB"]}
@@ -59,6 +60,7 @@ def test_equal_memory_takes_what_else_is_in_shared_memory_off_the_buffers(home: 
         assert parse_size("60MB") < parse_size(settings["shared_memory_size"]) <= parse_size("64MB")
 
 
+@pytest.mark.measures
 @pytest.mark.skipif(block_limit.cannot_limit() is not None, reason="no block limits")
 @pytest.mark.skipif(cannot({"filesystem": "ext4/4kB", "device": "loop"}) is not None, reason="no private volumes")
 @pytest.mark.usefixtures("nothing_left")
@@ -76,6 +78,7 @@ def test_a_cell_on_a_limited_volume_says_what_was_achieved(home: Path, plan_file
     assert observed(trial)["tps"] > 0
 
 
+@pytest.mark.measures
 @pytest.mark.usefixtures("nothing_left")
 def test_series_of_every_trial_are_kept(home: Path, plan_file: Path) -> None:
     changes = {"data_block": ["8kB"], "duration": ["3s"]}

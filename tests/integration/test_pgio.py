@@ -122,6 +122,7 @@ def test_what_updates_cost_themselves_is_measured_by_calls_that_update_nothing(s
     assert number(server, "sum(scratch) FROM (TABLE pgio1 UNION ALL TABLE pgio2) AS rows") == before
 
 
+@pytest.mark.measures
 def test_block_sizes_take_turns_and_are_compared_by_liops(home: Path) -> None:
     ended = start_run(parse_plan(PLAN, origin="test"), "", "octavo run", 7, lambda event: None)
     with closing(Store.open(store_path())) as store:

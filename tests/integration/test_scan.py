@@ -13,6 +13,8 @@ from octavo.lab.session import start_run
 from octavo.plan.presets import find_plan
 from octavo.store.store import Store
 
+pytestmark = pytest.mark.measures
+
 # Small, and what only a quiet machine passes is let off.
 _SMALL = """
 name = "small"

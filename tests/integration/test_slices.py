@@ -23,6 +23,8 @@ from octavo.plan.model import Plan
 from octavo.plan.parse import parse_plan
 from octavo.store.store import Store
 
+pytestmark = pytest.mark.measures
+
 PLAN = """
 name = "turns"
 question = "Do cells take turns?"

@@ -135,6 +135,7 @@ class Miscounting(Counting):
 WORKLOAD = Miscounting()
 
 
+@pytest.mark.measures
 def test_a_trial_whose_data_are_wrong_is_invalid(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS, "miscounting", __name__)
     plan = parse_plan(

@@ -29,6 +29,8 @@ from octavo.workloads.tpch import WORKLOAD, generator, queries, schema
 from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.loading import STEPS
 
+pytestmark = pytest.mark.measures
+
 _LEVELS = {
     "scale": "0.01", "order": "keys-first", "statistics_target": "100", "queries": "all", "repetitions": "1",
     "min_time": "none", "query_timeout": "none", "explain": "analyze", "phase": "queries", "cache": "warm",
