@@ -19,8 +19,6 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 
-pytestmark = pytest.mark.beside
-
 
 @pytest.fixture(scope="module")
 def unpacked(builds: dict[str, Build]) -> Iterator[workspace.Tests]:

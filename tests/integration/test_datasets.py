@@ -27,7 +27,7 @@ from octavo.postgres.datasets import load as loading
 from octavo.postgres.datasets.spec import Dataset
 from octavo.workloads import find, pgbench
 
-pytestmark = [pytest.mark.beside, pytest.mark.usefixtures("empty_cache")]
+pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 @pytest.fixture(scope="module")
