@@ -232,7 +232,7 @@ def test_every_fact_that_a_rule_asks_for_is_looked_for(server: Server) -> None:
     assert [name for name in asked if name.startswith("setting.") and f"'{name[8:]}'" not in settings] == []
     missing = [name for name in asked if not name.startswith("setting.") and facts[name].unknown]
     # Where this machine's files are not: a container's disk, no counters.
-    assert [name for name in missing if facts[name].unknown == "was not looked at"] == []
+    assert [name for name in missing if facts[name].unknown == "not examined"] == []
 
 
 @needs_root

@@ -60,7 +60,7 @@ class Facts(Mapping[str, Fact]):
             prefix = prefix[:-1].rpartition(".")[0]
             if found := self._facts.get(f"{prefix}."):
                 return Fact(name, unknown=found.unknown, absent=found.absent)
-        return Fact(name, unknown="was not looked at")
+        return Fact(name, unknown="not examined")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)

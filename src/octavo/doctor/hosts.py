@@ -61,14 +61,24 @@ def headline(found: Mapping[str, Any]) -> str:
 
     >>> headline({"rows": [{"host": "a", "problem": None}], "findings": {"error": 1, "warning": 0, "note": 2}})
     '1 server on 1 host: 1 error, 2 notes'
+    >>> headline({"rows": [{"host": "a", "problem": "no route to host"}], "findings": {"error": 0}})
+    'no server examined; 1 host could not be examined'
     """
     rows: Sequence[Mapping[str, Any]] = found["rows"]
     asked = [row for row in rows if row["problem"] is None]
     silent = len({row["host"] for row in rows if row["problem"] is not None})
     counts = [human_count(number, level) for level, number in found["findings"].items() if number]
+    if not asked:
+        return f"no server examined; {human_count(silent, 'host')} could not be examined"
     where = human_count(len({row["host"] for row in asked}), "host")
     missing = f"; {human_count(silent, 'host')} could not be examined" if silent else ""
-    return f"{human_count(len(asked), 'server')} on {where}: {', '.join(counts) or 'nothing to change'}{missing}"
+    return f"{human_count(len(asked), 'server')} on {where}: {', '.join(counts) or _none_found(asked)}{missing}"
+
+
+def _none_found(asked: Sequence[Mapping[str, Any]]) -> str:
+    """What holds without a finding."""
+    unknown = sum(row["unknown"] or 0 for row in asked)
+    return f"no findings; {human_count(unknown, 'result')} unknown" if unknown else "nothing to change"
 
 
 def _row(server: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Sentences that the text, Markdown and HTML of a report have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from octavo.doctor.engine import SEVERITIES, STATUSES
@@ -21,11 +21,20 @@ def verdict(server: Mapping[str, Any]) -> str:
     >>> verdict({"server": "host=/tmp port=5432", "version": "18.1", "results": [
     ...     {"status": "finding", "severity": "warning"}, {"status": "ok", "severity": None}]})
     'PostgreSQL 18.1 at host=/tmp port=5432: 1 warning'
+    >>> verdict({"server": "facts.json", "version": None, "results": [
+    ...     {"status": "unknown", "severity": None}, {"status": "ok", "severity": None}]})
+    'facts.json: no findings; 1 of 2 rules unknown'
     """
     name = f"PostgreSQL {server['version']} at {server['server']}" if server["version"] else server["server"]
     numbers = {level: sum(1 for one in server["results"] if one["severity"] == level) for level in SEVERITIES}
     found = ", ".join(human_count(number, level) for level, number in numbers.items() if number)
-    return f"{name}: {found or 'nothing to change'}"
+    return f"{name}: {found or _none_found(server['results'])}"
+
+
+def _none_found(results: Sequence[Mapping[str, Any]]) -> str:
+    """What holds without a finding: rules that could not be examined found nothing wrong either."""
+    unknown = sum(1 for one in results if one["status"] == "unknown")
+    return f"no findings; {unknown} of {len(results)} rules unknown" if unknown else "nothing to change"
 
 
 def tally(server: Mapping[str, Any]) -> str:

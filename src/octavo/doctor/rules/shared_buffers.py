@@ -15,6 +15,16 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     share = buffers / memory
     seen = f"shared_buffers = {format_size(buffers)}, {percent(share)} of {human_size(memory)}"
     quarter = memory // 4 // _MB * _MB
+    if buffers >= memory:
+        return Finding(
+            "warning",
+            f"shared_buffers = {format_size(buffers)}, and the memory is {human_size(memory)}",
+            f"{human_size(buffers - memory)} more than there is: the server does not start, or swaps or is killed once "
+            "its buffers are in use",
+            (alter("shared_buffers", format_size(quarter)),),
+            "restart",
+            "SHOW shared_buffers;",
+        )
     if share > _LARGE and "data" not in (asked.text_or_none("setting.debug_io_direct") or ""):
         return Finding(
             "warning",
