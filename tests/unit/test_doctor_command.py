@@ -1,6 +1,7 @@
 """`octavo doctor` on facts of a file: formats, exit codes, what it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,21 @@ def test_the_formats(tmp_path: Path) -> None:
     assert json.loads(doctor("--compare", str(again), str(again), "--format", "json")[1])["changes"] == []
 
 
+def test_rules_without_facts_are_no_clean_bill(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text("{}")
+    _, text = doctor("--facts", str(nothing))
+    assert re.match(r"nothing.json: no findings; (\d+) of \d+ rules unknown\n", text)
+    assert "nothing to change" not in text
+
+
+def test_more_buffers_than_memory_are_reported_without_a_negative_rest(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps({"setting.shared_buffers": 99 * 1024**4, "host.memory.total_bytes": 16 * 1024**3}))
+    _, text = doctor("--facts", str(facts))
+    assert "shared_buffers = 99TB, and the memory is 16 GB" in text and "-9" not in text
+
+
 def test_a_program_for_arm_is_looked_at_anywhere(tmp_path: Path) -> None:
     program = tmp_path / "postgres"
     program.write_bytes(elf(words(LDAXR, STLXR)))
@@ -84,8 +100,10 @@ def test_a_program_for_arm_is_looked_at_anywhere(tmp_path: Path) -> None:
 def test_a_rule_is_explained() -> None:
     _, text = doctor("--explain", "kernel-page")
     assert text.startswith("kernel-page: Is a data block smaller") and "Source: Franck Pachot" in text
-    with pytest.raises(UsageError, match="unknown rule; use all, or one of kernel-page"):
+    with pytest.raises(UsageError, match="unknown rule; allowed: all, kernel-page"):
         doctor("--explain", "nonsense")
+    with pytest.raises(UsageError, match=r"unknown rule; did you mean kernel-page\?"):
+        doctor("--explain", "kernel-pages")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +112,10 @@ def test_a_rule_is_explained() -> None:
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
         (("--bindir", "/x"), "give --pgdata too"),
         (("--watch", "10ms"), "at least 1s"),
+        (("--watch", "10", "--pgdata", "/x"), "--watch is about running servers"),
+        (("--shared-buffers", "1GB"), "has no effect without --before-start"),
+        (("--pgdata", "/nowhere"), "No such file or directory; name the data directory, or use --before-start"),
+        (("--pgdata", "/proc"), "is not a data directory; before initdb: .* octavo doctor --before-start"),
         (("--facts", "/nowhere"), "cannot be read"),
         (("--before-start", "--shared-buffers", "many"), "is not a size"),
         (("--interval", "soon", "--facts", PAGES), "is not a duration"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from octavo.cli.given import refuse_alone
+
 if TYPE_CHECKING:
     from octavo.doctor.examine import ExaminedServer
     from octavo.doctor.facts import Fact
@@ -35,6 +37,7 @@ class FailOn(StrEnum):
 
 
 def doctor(
+    context: typer.Context,
     dsn: Annotated[
         str | None, typer.Option(help="Connection string of a server; default: every server on this host.")
     ] = None,
@@ -93,6 +96,10 @@ def doctor(
         raise UsageError("--predict is about a running server; give it alone or with --dsn")
     if bindir is not None and pgdata is None:
         raise UsageError("--bindir is for the programs of --pgdata; give --pgdata too")
+    if not before_start:
+        refuse_alone(context, {"shared_buffers": "--before-start"})
+    if watch is not None and (before_start or any(one is not None for one in (pgdata, binary, facts, compare))):
+        raise UsageError("--watch is about running servers; give it alone or with --dsn")
     if explain is not None:
         _explain(explain, format)
     elif compare is not None:
@@ -113,11 +120,11 @@ def doctor(
 def _explain(name: str, format: DoctorFormat) -> None:
     from octavo.doctor.explain import explain, table
     from octavo.doctor.rules import RULES
-    from octavo.errors import UsageError
+    from octavo.errors import UsageError, choices
 
     chosen = list(RULES.values()) if name == "all" else [RULES[name]] if name in RULES else []
     if not chosen:
-        raise UsageError(f"--explain {name}: unknown rule; use all, or one of {', '.join(RULES)}")
+        raise UsageError(f"--explain {name}: unknown rule; {choices(name, ['all', *RULES])}")
     print(table(chosen) if format is DoctorFormat.md else "\n\n".join(map(explain, chosen)))
 
 

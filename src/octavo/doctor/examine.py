@@ -14,7 +14,7 @@ from octavo.doctor.collect.find import Listener, acting_as, avoid_users_mounts, 
 from octavo.doctor.collect.server import LIMITS, OLDEST
 from octavo.doctor.facts import Fact, Facts
 from octavo.doctor.subjects import Subject, rules_on
-from octavo.errors import HostError, OctavoError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host.in_time import in_time
 from octavo.host.owner import owner_of
 from octavo.postgres.own_connection import NO_PASSWORDS, forget_environment, peer_of
@@ -239,8 +239,12 @@ def on(pgdata: Path) -> ExaminedServer | None:
     try:
         found = running_on(pgdata) if (pgdata / "postmaster.pid").exists() else None
         owner = owner_of(pgdata.stat())
-    except OSError as error:
+    except PermissionError as error:
         raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
+    except OSError as error:
+        raise UsageError(
+            f"--pgdata {pgdata}: {error.strerror}; name the data directory, or use --before-start if there is none yet"
+        ) from None
     # The server's user writes both.
     if found is None or not found.socket.startswith("/") or "," in found.socket or not _PORT.fullmatch(found.port):
         return None

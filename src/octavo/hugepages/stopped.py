@@ -100,7 +100,10 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
         raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
     except (OSError, ValueError):  # not there, or no path at all
         pass
-    raise UsageError(f"{pgdata} is not a data directory; before initdb, omit --pgdata")
+    raise UsageError(
+        f"{pgdata} is not a data directory; before initdb: octavo hugepages plan without --pgdata, or octavo doctor "
+        "--before-start"
+    )
 
 
 def _resolved(path: Path, steps: dict[Path, os.stat_result]) -> Path:
