@@ -1,7 +1,9 @@
 """The errors that a user meets: one line each, naming the cause and the way out."""
 
+import errno
 from collections.abc import Iterable
 
+_WRONG_NAME = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 _CLOSE = 0.75
 
 
@@ -41,6 +43,15 @@ class Interrupted(OctavoError):
     """The user stopped it; what was finished is kept. Exit code 130."""
 
     exit_code = 130
+
+
+def cannot_read(error: OSError, message: str) -> OctavoError:
+    """The error for a file that a user named: a wrong name is wrong usage, what the system refuses is the host's.
+
+    >>> cannot_read(FileNotFoundError(2, "x"), "x").exit_code, cannot_read(PermissionError(13, "x"), "x").exit_code
+    (2, 3)
+    """
+    return (UsageError if error.errno in _WRONG_NAME else HostError)(message)
 
 
 def choices(wrong: str, allowed: Iterable[str]) -> str:

@@ -154,6 +154,19 @@ def test_a_file_that_may_not_be_read(file: Path) -> None:
         os.seteuid(user)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("seed", 2**64), ("run", -1), ("stride", 10**30), ("depth", 2**40), ("blocks", 10**30)]
+)
+def test_numbers_that_no_integer_of_the_engine_holds_are_refused(file: Path, name: str, value: int) -> None:
+    with pytest.raises(UsageError, match=f"{name} must be from 0 to [0-9]+, not {value}"):
+        measure(replace(job(file), **{name: value}), unseen)
+
+
+def test_a_file_that_exists_is_not_made_again(file: Path) -> None:
+    with pytest.raises(UsageError, match="exists; --make only makes new files: name another one, or omit --make"):
+        make(file, BLOCK, unseen)
+
+
 def test_no_room_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="make room, or make a smaller file"):
         make(tmp_path / "large", 2**60, unseen)
@@ -173,7 +186,7 @@ def test_only_files_of_its_own_are_written_or_checked(tmp_path: Path, file: Path
         with pytest.raises(UsageError, match=r"octavo io .* files that it made"):
             prepare([foreign], None, unseen, write=write, verify=not write, lose_device=False)
     assert prepare([file], None, unseen, write=True, verify=True, lose_device=False) == (str(file),)
-    with pytest.raises(HostError, match="new files only"):
+    with pytest.raises(UsageError, match="only makes new files"):
         prepare([file], BLOCK, unseen, write=False, verify=False, lose_device=False)
 
 
@@ -222,7 +235,7 @@ def test_a_list_is_measured_once_unless_a_limit_is_given(file: Path, tmp_path: P
         ({"block": "8"}, UsageError, "is not a size"),
         ({"max_request": "4kB"}, UsageError, "is smaller than a block of 8kB"),
         ({"policies": ("fast",)}, UsageError, "is not a policy"),
-        ({"block_list": Path("/no/such/list")}, HostError, "readable block list"),
+        ({"block_list": Path("/no/such/list")}, UsageError, "readable block list"),
     ],
 )
 def test_a_request_that_makes_no_sense(file: Path, given: dict[str, Any], error: type[Exception], said: str) -> None:

@@ -121,7 +121,7 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("block\n7\nx\n")
     with pytest.raises(UsageError, match="not an Octavo trace"):
         files.summarize(tmp_path / "text")
-    with pytest.raises(HostError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         files.summarize(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="line 3: block is not a number"):
         files.import_(tmp_path / "text", "csv", tmp_path / "out", 8192)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import HostError, UsageError
+from octavo.errors import UsageError, cannot_read
 from octavo.io.engine import Observe
 from octavo.io.job import Job
 from octavo.io.policies import find_policies
@@ -151,7 +151,7 @@ def _read(path: Path) -> str:
     try:
         return read_bytes(path, _MOST_LIST).decode()
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror}; name a readable block list") from error
+        raise cannot_read(error, f"{path} cannot be read: {error.strerror}; name a readable block list") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is not text; write one block number, or a range such as 17-25, per line") from error
 

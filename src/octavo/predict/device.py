@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import HostError, UsageError
+from octavo.errors import UsageError, cannot_read
 from octavo.host.safe_read import read_text
 from octavo.knobs.volume_types import parse_device
 
@@ -82,7 +82,8 @@ def _probed(path: Path) -> Device:
             _number(line["bytes_per_second"]) if line else None,
         )
     except OSError as error:
-        raise HostError(f"{path} cannot be read: {error.strerror}; octavo io probe --format json makes it") from None
+        message = f"{path} cannot be read: {error.strerror}; octavo io probe --format json makes it"
+        raise cannot_read(error, message) from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise UsageError(f"{path} is not an output of octavo io probe --format json; make a new one") from None
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octavo import _core
-from octavo.errors import HostError, UsageError
+from octavo.errors import HostError, UsageError, cannot_read
 from octavo.host.careful_open import open_file
 from octavo.report.text_file import refuse_planted
 from octavo.trace.core_types import Missing, Summary
@@ -27,12 +27,13 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def reading(path: Path) -> Generator[Path, None, None]:
     """A path for the core of the file that is opened here, never through a link that others could have put there.
 
-    Raises UsageError for what is no trace or cannot be simulated, HostError for what cannot be read.
+    Raises UsageError for what is not there, is no trace or cannot be simulated, HostError for what cannot be read.
     """
     try:
         descriptor = open_file(path)
     except OSError as error:
-        raise HostError(f"{path} cannot be read: {error.strerror}; name a file that octavo trace recorded") from error
+        message = f"{path} cannot be read: {error.strerror}; name a file that octavo trace recorded"
+        raise cannot_read(error, message) from error
     try:
         yield opened_as(descriptor)
     except (ValueError, OverflowError) as error:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.errors import HostError, UsageError
+from octavo.errors import UsageError
 from octavo.predict.assumptions import Assumptions, Variation, intervals, variations
 from octavo.predict.device import Device, device_of
 from octavo.predict.five_minutes import Prices, break_even
@@ -148,7 +148,7 @@ def test_a_probe_is_a_device(tmp_path: Path) -> None:
     file.write_text("{}")
     with pytest.raises(UsageError, match="io probe"):
         device_of(str(file))
-    with pytest.raises(HostError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         device_of(str(tmp_path / "absent.json"))
 
 
