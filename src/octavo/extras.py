@@ -8,13 +8,15 @@ LAB = frozenset({"duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_conve
 
 
 def missing_extra(error: ModuleNotFoundError) -> HostError | None:
-    """How to get what was not found; None when it belongs to no extra.
+    """How to get what was not found; None when it belongs neither to an extra nor to Octavo's compiled part.
 
     >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
     "this command needs numpy, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
     >>> missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
     True
     """
+    if error.name == "octavo._core":
+        return HostError("the compiled part of Octavo (octavo._core) is missing; script/bootstrap builds it")
     module = (error.name or "").partition(".")[0]
     extra = "lab" if module in LAB else "fleet" if module in FLEET else None
     if extra is None:

@@ -2,6 +2,8 @@
 
 import io
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 # What a terminal obeys or what hides what is written: controls of C0 and C1, DEL, marks, embeddings, overrides and
@@ -14,6 +16,7 @@ _UNPRINTABLE = (
 UNPRINTABLE = re.compile(f"[{_UNPRINTABLE}]")
 _BUT_LINES = re.compile(rf"(?![\n\t])[{_UNPRINTABLE}]")
 _INSTEAD = "\ufffd"
+_NAMES = {"<stdout>": "standard output", "<stderr>": "standard error"}
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -61,12 +64,29 @@ class Printable:
 
     def write(self, text: str) -> int:
         """Writes it printable."""
-        return self.stream.write(printable(text))
+        with self._named():
+            return self.stream.write(printable(text))
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        with self._named():
+            self.stream.flush()
 
     def writelines(self, lines: Any) -> None:
         """Writes each."""
         for line in lines:
             self.write(line)
+
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        """An OSError of writing names the stream as its file: a full disk is not one below our home."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            error.filename = error.filename or _NAMES.get(name := str(getattr(self.stream, "name", "the output")), name)
+            raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

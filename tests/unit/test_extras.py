@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from octavo.extras import FLEET, LAB
+from octavo.extras import FLEET, LAB, missing_extra
 
 ROOT = Path(__file__).parents[2]
 # A program, and files that DuckDB loads.
@@ -30,6 +30,11 @@ sys.meta_path.insert(0, Hidden())
 sys.argv[:] = ["octavo", *sys.argv[2:]]
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=False)
 """
+
+
+def test_a_checkout_without_its_compiled_part_names_the_script() -> None:
+    error = missing_extra(ModuleNotFoundError("No module named 'octavo._core'", name="octavo._core"))
+    assert error is not None and error.exit_code == 3 and "script/bootstrap builds it" in str(error)
 
 
 def without_lab(module: str, *arguments: str, home: Path) -> subprocess.CompletedProcess[str]:

@@ -2,9 +2,17 @@
 
 import contextlib
 import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
+from octavo import __version__
+from octavo.cli.app import app
 from octavo.cli.output import console
 from octavo.errors import UsageError
 
@@ -38,6 +46,7 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("trace", "convert", "t.octrace", "-o", "t.csv", "--to", "csv", "--page-size", "8kB"), "without --from"),
         (("trace", "--counters"), "no output file"),
         (("trace", "--for", "1s", "info", "t.octrace"), "does not use --for before its name"),
+        (("compare",), "compare needs two or more runs: octavo compare RUN1 RUN2"),
         (("build", "--data-block", "4kB", "ls"), "build ls does not use --data-block before its name"),
         (("build", "path", "--name", "18.6-b4w8-x", "--data-block", "4kB"), "--name 18.6-b4w8-x is one build"),
         (("shell", "--name", "18.6-b4w8-x", "--pg", "17"), "--name 18.6-b4w8-x is one build"),
@@ -57,9 +66,43 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
     ],
 )
 def test_what_a_command_would_ignore_is_refused(command: tuple[str, ...], problem: str) -> None:
-    from typer.testing import CliRunner
-
-    from octavo.cli.app import app
-
     ran = CliRunner().invoke(app, command)
     assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
+
+
+def octavo(*arguments: str, end: str = "") -> subprocess.CompletedProcess[str]:
+    """The command line in a shell, whose `end` redirects."""
+    command = f"{shlex.join([sys.executable, '-m', 'octavo', *arguments])} {end}"
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize("end", [">&-", ">&- 2>&-", "<&-", "<&- >&-"])
+def test_closed_streams_are_no_failure(end: str) -> None:
+    finished = octavo("doctor", "--explain", "kernel-page", end=end)
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("own_home")
+def test_an_output_without_room_is_named() -> None:
+    finished = octavo("doctor", "--explain", "kernel-page", end="> /dev/full")
+    assert finished.returncode == 3
+    assert finished.stderr.startswith("octavo: standard output: No space left on device; free some space there")
+
+
+@pytest.mark.usefixtures("own_home")
+def test_the_version_is_printed() -> None:
+    assert octavo("--version").stdout == f"octavo {__version__}\n"
+
+
+def test_no_summary_of_a_command_is_cut_off() -> None:
+    """What is too long for a line of a list ends in dots there."""
+    groups = [[], *([name] for name, command in get_command(app).commands.items() if hasattr(command, "commands"))]
+    for group in groups:
+        text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).stdout
+        assert "..." not in text.partition("Commands:")[2], group

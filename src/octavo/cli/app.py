@@ -10,10 +10,11 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from octavo import __version__
 from octavo.cli.binary import binary
 from octavo.cli.build import build
 from octavo.cli.cache import cache
@@ -48,13 +49,30 @@ _LONGEST_CAUSE = 160
 
 app = typer.Typer(
     name="octavo",
-    help="Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload here.",
     epilog="Start with: octavo run oltp-blocks-demo",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"octavo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print Octavo's version.")
+    ] = False,
+) -> None:
+    """Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload here."""
+    del version  # its callback has ended the command
+
+
 app.command()(run)
 app.command()(runs)
 app.command()(report)
@@ -83,6 +101,7 @@ def main() -> NoReturn:
     """Runs the command line and exits with its code."""
     os.umask(0o022)  # the servers' user has to reach builds and sockets
     files_are_utf8()
+    _open_standard_streams()
     sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
     try:
         interrupt_once()
@@ -93,6 +112,18 @@ def main() -> NoReturn:
         print("octavo: interrupted", file=sys.stderr)
         code = Interrupted.exit_code
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Stands /dev/null in for what was closed (`octavo … >&-`), so that no file opened later takes its place."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 until the end
 
 
 def files_are_utf8() -> None:
