@@ -17,7 +17,9 @@ class BinaryFormat(StrEnum):
 
 
 def binary(
-    paths: Annotated[list[Path], typer.Argument(help="ELF files, packages (.deb), archives (.a) or directories.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="ELF files, packages (.deb), archives (.a) or directories.")
+    ],
     format: Annotated[
         BinaryFormat, typer.Option(help="Output format: text, JSON, or counts as from objdump | sort | uniq -c.")
     ] = BinaryFormat.text,

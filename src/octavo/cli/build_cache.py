@@ -114,7 +114,9 @@ def list_cache(
 
 
 def remove_builds(
-    names: Annotated[list[str] | None, typer.Argument(help="Names, as listed by octavo build ls.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Names, as listed by octavo build ls.")
+    ] = None,
     data_block: Annotated[str | None, typer.Option(help="Builds with this data block.")] = None,
     wal_block: Annotated[str | None, typer.Option(help="Builds with this WAL block.")] = None,
     pg: Annotated[str | None, typer.Option(help="Builds of this version: 18, or 18.6.")] = None,

@@ -63,7 +63,8 @@ def list_datasets(
 @cache.command("rm")
 def remove_datasets(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names, as listed by octavo cache ls and octavo vm list.")
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Names, as listed by octavo cache ls and octavo vm list."),
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="All datasets and images.")] = False,
     unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
@@ -117,7 +118,7 @@ def remove_datasets(
 @cache.command("limit")
 def limit_datasets(
     size: Annotated[
-        str | None, typer.Argument(help="Upper limit on their disk space, such as 50GB, or default.")
+        str | None, typer.Argument(metavar="SIZE", help="Upper limit on their disk space, such as 50GB, or default.")
     ] = None,
 ) -> None:
     """Show or set the limit on the datasets' disk space.

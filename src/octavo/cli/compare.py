@@ -17,8 +17,9 @@ class ComparisonFormat(StrEnum):
 
 def compare(
     runs: Annotated[
-        list[str], typer.Argument(help="Two or more runs, by id or unique prefix; the first is the reference.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="RUN RUN...", help="Two or more, by id or unique prefix; the first is the reference."),
+    ] = None,
     fail_on: Annotated[
         str | None, typer.Option(help="Exit with 1 if a regression of more than this is decided: regression=3%.")
     ] = None,
@@ -46,7 +47,7 @@ def compare(
     from octavo.store.listing import find_run
     from octavo.store.store import Store
 
-    if len(runs) < 2:
+    if runs is None or len(runs) < 2:
         raise UsageError("compare needs two or more runs: octavo compare RUN1 RUN2 (octavo runs lists them)")
     if html is not None and format is not ComparisonFormat.text:
         raise UsageError("--html writes a page, and --format prints; give one of them")

@@ -18,7 +18,7 @@ _Format = Annotated[TableFormat, typer.Option(help="Output format: a table, or J
 
 @fleet.callback()
 def about() -> None:
-    """Run experiments on many hosts: octavo run PLAN --fleet HOSTS.toml
+    """Set up many hosts for octavo run PLAN --fleet HOSTS.toml.
 
     \b
     octavo fleet init hosts.toml    once: certificates, made here and sent to the hosts

@@ -22,7 +22,9 @@ _Format = Annotated[TableFormat, typer.Option("--format", help="Output format.")
 
 @import_.command("vondra-tpch")
 def vondra_tpch(
-    directory: Annotated[Path, typer.Argument(help="The directory with queries.csv, load.csv and size.csv.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory with queries.csv, load.csv and size.csv.")
+    ],
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
@@ -37,7 +39,7 @@ def vondra_tpch(
 
 @import_.command("vondra-pgbench")
 def vondra_pgbench(
-    file: Annotated[Path, typer.Argument(help="The results.csv of one series.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The results.csv of one series.")],
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
@@ -52,7 +54,9 @@ def vondra_pgbench(
 
 @import_.command("percona-thp")
 def percona_thp(
-    directory: Annotated[Path, typer.Argument(help="The directory with pgbench-tpcb and sysbench-tpcc.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory with pgbench-tpcb and sysbench-tpcc.")
+    ],
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
@@ -67,12 +71,12 @@ def percona_thp(
 
 @import_.command("csv")
 def csv(
-    file: Annotated[Path, typer.Argument(help="A file with one line per measurement.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file with one line per measurement.")],
     map: Annotated[Path, typer.Option("--map", help="A TOML file that describes its columns (docs/report.md).")],
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Import a table of results, with a TOML file for its columns.
+    """Import a table of results, described by a TOML file.
 
     Example: octavo import csv results.csv --map columns.toml
     """

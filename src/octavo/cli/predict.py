@@ -22,7 +22,7 @@ _OF_THE_RUN = (
 
 def predict(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A trace (.octrace).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace (.octrace).")],
     data_block: Annotated[str, typer.Option(help="Data blocks to predict, such as 4kB,8kB,32kB, or all.")] = "all",
     wal_block: Annotated[str | None, typer.Option(help="WAL blocks to predict, or all; default: as recorded.")] = None,
     shared_buffers: Annotated[str | None, typer.Option(help="Such as 1GB,4GB; default: as recorded.")] = None,
@@ -100,7 +100,9 @@ def predict(
     Every figure has an interval and names the assumption that widens it most. Query plans are not predicted. Exit code
     3 if the trace is unsuitable (too short, lost accesses).
 
-    Example: octavo predict shop.octrace --memory 64GB --device gp3:3000/125 -o shop.html
+    \b
+    Example:
+    octavo predict shop.octrace --memory 64GB --device gp3:3000/125 -o shop.html
     """
     from octavo.cli.output import console, print_json
     from octavo.cli.trace_progress import counting

@@ -43,7 +43,7 @@ def list_presets(context: typer.Context) -> None:
 
 @presets.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="Name of the preset.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the preset.")],
     size: Annotated[
         str | None, typer.Option(help="Print the plan of one size: quick, here or full; default: all sizes.")
     ] = None,

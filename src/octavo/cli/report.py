@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="Run id or unique prefix; last is the newest run.")] = "last",
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run id or unique prefix; last is the newest run.")
+    ] = "last",
     html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as PNG.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as SVG.")] = None,

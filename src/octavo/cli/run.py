@@ -63,7 +63,9 @@ def run(
 
     It ends when every cell is decided, or when its budget is used up.
 
-    Example: octavo run oltp-blocks-demo --set data_block=4kB,8kB,16kB --budget 30m
+    \b
+    Example:
+    octavo run oltp-blocks-demo --set data_block=4kB,8kB,16kB --budget 30m
     """
     from octavo.errors import TrialsFailed, UsageError
 

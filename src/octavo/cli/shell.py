@@ -22,7 +22,10 @@ def shell(
 
     Everything is removed when psql exits. The build is made if needed. Settings are PostgreSQL's defaults.
 
-    Examples: octavo shell --data-block 4kB --scale 10, octavo shell --data-block 4kB -- -c 'show block_size'
+    \b
+    Examples:
+    octavo shell --data-block 4kB --scale 10
+    octavo shell --data-block 4kB -- -c 'show block_size'
     """
     import sys
 

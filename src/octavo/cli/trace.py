@@ -18,7 +18,7 @@ _Out = Annotated[Path | None, typer.Option("--out", "-o", help="The trace to wri
 _Overhead = Annotated[str, typer.Option(help="Upper limit on the overhead; the recording pauses to stay below it.")]
 _Counters = Annotated[bool, typer.Option("--counters", help="Record only the server's counters; works on any server.")]
 _Names = Annotated[bool, typer.Option("--names", help="Store relation names in the trace.")]
-_Trace = Annotated[Path, typer.Argument(help="A trace (.octrace).")]
+_Trace = Annotated[Path, typer.Argument(metavar="FILE", help="A trace (.octrace).")]
 
 
 @trace.callback(invoke_without_command=True)
@@ -131,7 +131,7 @@ def cut(
 @trace.command()
 def convert(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A trace, or a file of another format.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, or a file of another format.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     source: Annotated[
         str | None, typer.Option("--from", help="Format of FILE: csv, oracle-general, iolog or blktrace.")

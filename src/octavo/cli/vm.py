@@ -58,7 +58,7 @@ def build_image(
 
 @vm.command("run", context_settings={"allow_interspersed_args": False})
 def run_command(
-    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command and its arguments, after --.")],
     kernel_page: _PAGE = "16kB",
     machine: _MACHINE = "aarch64",
     cpu: Annotated[str | None, typer.Option(help="qemu CPU model, such as cortex-a72; default: all features.")] = None,
