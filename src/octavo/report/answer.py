@@ -228,11 +228,16 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
     """The interval of the best cell, and which others are as good."""
     if best.low is None or best.high is None:
         return []
-    ratio = numbers.ratio(best.gain)
-    text = f"{numbers.ratio(best.low)} to {numbers.ratio(best.high)}"
+    about, what = _about(document), _short(title(document, document["run"]["primary_metric"]))
+    ratio, low, high = best.gain, best.low, best.high
+    if about.get("better") == "lower":  # as in the tables, where it is of times
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+        what = "time" if "slower" in verdict_terms(about) else what
+    text = f"{numbers.ratio(low)} to {numbers.ratio(high)}"
     if len(chosen) == 1:
-        return [f"95 % interval of the ratio: {text}."]
-    return [f"Best of these: {group_text(document, [best.cell])}, a factor of {ratio} (95 % interval {text}); "
+        return [f"95 % interval of the {what} ratio: {text}."]
+    return [f"Best of these: {group_text(document, [best.cell])}, {what} ratio {numbers.ratio(ratio)} "
+            f"(95 % interval {text}); "
             f"{'the other is' if len(chosen) == 2 else 'the others are'} as good within the noise."]  # fmt: skip
 
 

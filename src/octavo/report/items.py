@@ -201,11 +201,7 @@ def _group_sentences(document: Document) -> list[str]:
     for (condition, item, apart), rows in found.items():
         first, unit = rows[0], document["metrics"].get(rows[0]["metric"], {}).get("unit")
         where = f"{words(first['factor'])} {', '.join(spaced(row['level']) for row in rows)}"
-        low, high = (
-            f"{first[side]['trials']} from {numbers.amount(first[side]['from'], unit)} to "
-            f"{numbers.amount(first[side]['to'], unit)}"
-            for side in ("low", "high")
-        )
+        low, high = (f"{first[side]['trials']} {_range(first[side], unit)}" for side in ("low", "high"))
         example = f" (at {spaced(first['level'])})" if len(rows) > 1 else ""
         which = f" ({condition_text(condition)})" if several and condition else ""
         sentences.append(
@@ -213,6 +209,12 @@ def _group_sentences(document: Document) -> list[str]:
             f"{low}, {high}{example}, × {numbers.ratio(first['ratio'])} apart. {apart}"
         )
     return sentences
+
+
+def _range(group: Row, unit: str | None) -> str:
+    """The values of a group, whose ends may be the same as they are shown."""
+    low, high = numbers.amount(group["from"], unit), numbers.amount(group["to"], unit)
+    return f"at {low}" if low == high else f"from {low} to {high}"
 
 
 def _apart(goes_with: Mapping[str, Any] | None) -> str:

@@ -19,6 +19,8 @@ def noise_sentence(document: Document, condition: str) -> str:
     """
     row = noise(document, condition)
     if row is None:
+        if not any(cell["control"] for cell in cells(document, condition)):
+            return "Noise floor: unknown, because there is no A/A control."
         return "Noise floor: unknown, because no trial of the A/A control counted."
     labels = {cell["id"]: cell["label"] for cell in document["cells"]}
     negative = row.get("cell") in negative_controls(document)

@@ -63,7 +63,7 @@ def model_sentence(document: Document, condition: str) -> str | None:
     if row is None:
         return None
     reported = dict(model_rows(row))
-    scatter = [f"{what} {value}" for what, value in reported.items() if what.startswith("standard deviation")]
+    scatter = [f"{what}: {value}" for what, value in reported.items() if what.startswith("standard deviation")]
     text = f"{', '.join(scatter)}; interim analyses: {reported['interim analyses']}"
     if by_turns := slices(document, condition):
         text += f". Measured in slices {by_turns}"

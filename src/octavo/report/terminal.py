@@ -129,12 +129,14 @@ def _basis(document: Document, condition: str) -> list[str]:
         noise_sentence(document, condition),
         model_sentence(document, condition),
         steps_sentence(document, condition),
-        *(one["sentence"] for one in verdicts_of(document, condition) if one["cell"] in negative),
     ]
     several = len(conditions(document)) > 1 and condition
     return [
-        f"{capital(condition_text(condition))}: {text}" if several and not n else text
-        for n, text in enumerate(filter(None, found))
+        *(
+            f"{capital(condition_text(condition))}: {text[0].lower()}{text[1:]}" if several else text
+            for text in filter(None, found)
+        ),
+        *(one["sentence"] for one in verdicts_of(document, condition) if one["cell"] in negative),  # which name it
     ]
 
 

@@ -38,7 +38,19 @@ def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Sto
     assert found.kind == "better"
     assert found.headline.startswith(("4 kB data pages give 1.5", "4 kB data pages give 1.6"))
     assert found.headline.endswith(" times the TPS of 8 kB; the bottleneck is the device's bandwidth.")
-    assert found.lines[0].startswith("95 % interval of the ratio: 1.")
+    assert found.lines[0].startswith("95 % interval of the TPS ratio: 1.")
+
+
+def test_the_interval_of_a_time_is_the_one_of_the_tables(store: Store) -> None:
+    """Where less is better a gain is a ratio below 1, as in tables and verdicts."""
+    document = made(store, changed_plan(DEVICES))
+    document["metrics"]["tps"] |= {"better": "lower", "unit": "s", "title": "time"}
+    effects = [one for one in document["effects"] if one["metric"] == "tps" and one["low"]]
+    for one in effects:
+        one["ratio"], one["low"], one["high"] = 1 / one["ratio"], 1 / one["high"], 1 / one["low"]
+    found = answer(document)
+    assert "less time than 8 kB" in found.headline
+    assert found.lines[0].startswith("95 % interval of the time ratio: 0.")
 
 
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:

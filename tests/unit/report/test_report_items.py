@@ -15,6 +15,7 @@ from octavo.report.document import item_names
 from octavo.report.grids import class_of, sheets, square
 from octavo.report.html import render
 from octavo.report.items import item_sentences, items_of
+from octavo.report.sentences import noise_sentence
 from octavo.store.records import RunRecord
 from octavo.store.store import Store
 
@@ -146,6 +147,8 @@ def test_what_stands_out_is_told(document: dict[str, Any]) -> None:
         "groups; the mean describes neither."
     )
     assert "at data block 4 kB, 8 kB" in second
+    close = {**groups[0], "high": {"trials": 3, "from": 81.1, "to": 81.3}}
+    assert ", 3 at 1 min 21 s, " in item_sentences({**document, "two_groups": [close]})[-1]
     assert second.endswith("The slower group has WAL segment 1 MB.")
 
 
@@ -187,3 +190,7 @@ def test_names_of_files_and_their_faults_stay_text(tmp_path: Path) -> None:
     store.close()
     assert "<script" not in html
     assert "&lt;script&gt;" in html
+
+
+def test_without_a_control_in_the_plan_none_is_said_to_have_failed(document: dict[str, Any]) -> None:
+    assert noise_sentence(document, "load") == "Noise floor: unknown, because there is no A/A control."

@@ -55,7 +55,7 @@ def test_sentences_reasons_and_limits_are_there(small: Document) -> None:
         assert not trial["reason"] or f"1 {trial['status']}: {trial['reason']}" in text
     for limit in small["limits"]:
         assert limit in text
-    assert text.count("Noise floor: ") == 2
+    assert text.count(": noise floor: ") == text.count(": standard deviation") == 2  # each after its condition
     assert text.count("* baseline") == 2
 
 
