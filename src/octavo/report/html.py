@@ -165,10 +165,14 @@ def moment(text: object) -> str:
 
 
 def whole(text: object) -> str:
-    """Text whose figures stay on one line with their units."""
-    return re.sub(r"(?<=\d) (?=(?:%|[kMGT]B|MB/s|IOPS)(?![A-Za-z]))", "\N{NO-BREAK SPACE}", str(text)).replace(
-        " %", "\N{NO-BREAK SPACE}%"
-    )
+    """Text whose figures stay on one line with their units.
+
+    >>> whole("7 from 31 min 2 s to 2 h at 32 kB").replace("\N{NO-BREAK SPACE}", "_")
+    '7 from 31_min 2_s to 2_h at 32_kB'
+    """
+    return re.sub(
+        r"(?<=\d) (?=(?:%|[kMGT]B|MB/s|IOPS|[mµ]?s|min|h)(?![A-Za-z]))", "\N{NO-BREAK SPACE}", str(text)
+    ).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _joined(ids: Iterable[object]) -> str:
