@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import pytest
 from tests.unit import planted
+from typer.testing import CliRunner
 
+from octavo.cli.app import app
 from octavo.host.checks import CHECKS, base, check_host, disturbing
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, observe_host
 
@@ -213,3 +215,20 @@ def test_a_busy_process_of_this_host_is_named(tmp_path: Path) -> None:
         assert processes.severity == "disturbs" or (os.cpu_count() or 1) > 16
     finally:
         os.kill(pid, 9)
+
+
+def test_the_command_says_first_what_disturbs_and_leaves_its_remedies_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    remedy = "echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state; systemctl disable --now damon-of-this-host"
+    found = [
+        CheckFinding("swap", "fine", "none"),
+        CheckFinding("cold pages", "disturbs", "DAMON", "they leave", remedy),
+    ]
+    monkeypatch.setattr("octavo.host.checks.check_host", lambda _: found)
+    done = CliRunner().invoke(app, ["host", "--check"], env={"COLUMNS": "60"})
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 1 and lines[0] == "disturbs a measurement here: cold pages"
+    assert f"  To do: {remedy}" in lines
+    assert max(len(line) for line in lines if remedy not in line) <= 60
+    found.pop()
+    done = CliRunner().invoke(app, ["host", "--check"])
+    assert done.exit_code == 0 and done.stdout.startswith("nothing found that would disturb a measurement here\n")

@@ -9,6 +9,7 @@ from octavo.cli.choices import TableFormat
 from octavo.cli.given import refuse_before_command
 
 if TYPE_CHECKING:
+    from octavo.host.checks.base import CheckFinding
     from octavo.host.disks import Disk
     from octavo.postgres.neighbours import Neighbours
 
@@ -85,15 +86,33 @@ def _check(place: Path, format: TableFormat) -> None:
     else:
         from rich.table import Table
 
-        table = Table("check", "", "found", box=None, pad_edge=False)
+        out = console()
+        out.print(_summary(found))
+        print()
+        table = Table("check", "result", "found", box=None, pad_edge=False)
         for one in found:
             table.add_row(one.check, one.severity, one.found)
-        console().print(table)
+        out.print(table)
         for one in found:
             if one.why:
-                print(f"\n{one.check}: {one.why}.{f' To do: {one.fix}' if one.fix else ''}")
+                out.print(f"\n{one.check}: {one.why.rstrip('.')}.")
+                if one.fix:  # on a line of its own, which can be copied
+                    out.print(f"  To do: {one.fix}", soft_wrap=True)
     if disturbed:
         raise typer.Exit(1)
+
+
+def _summary(found: "list[CheckFinding]") -> str:
+    """The first line: whether a measurement would be disturbed, and by what.
+
+    >>> from octavo.host.checks.base import CheckFinding
+    >>> _summary([CheckFinding("swap", "fine", "none"), CheckFinding("turbo", "unknown", "not reported")])
+    'nothing found that would disturb a measurement here; unknown: turbo'
+    """
+    bad = ", ".join(one.check for one in found if one.severity == "disturbs")
+    unknown = ", ".join(one.check for one in found if one.severity == "unknown")
+    text = f"disturbs a measurement here: {bad}" if bad else "nothing found that would disturb a measurement here"
+    return f"{text}; unknown: {unknown}" if unknown else text
 
 
 def _show(place: Path, format: TableFormat) -> None:
@@ -127,6 +146,7 @@ def _show(place: Path, format: TableFormat) -> None:
 
 
 def _print_stack(facts: dict[str, Any]) -> None:
+    from octavo.cli.output import console
     from octavo.units import human_size
 
     print(
@@ -134,7 +154,8 @@ def _print_stack(facts: dict[str, Any]) -> None:
     )
     print(f"{facts['cpu']}; virtualization: {facts['virtualization']}")
     options = ", ".join(f"{name}={value}" for name, value in facts["kernel_page_configuration"].items())
-    print(f"{facts['distribution']}; kernel options for pages: {options or 'not shown by this kernel'}")
+    print(facts["distribution"])
+    console().print(f"kernel options for pages: {options or 'not shown by this kernel'}")
     rows = [(layer["layer"], layer["value"], layer["detail"]) for layer in facts["page_stack"]]
     _print_table("The page stack", ("layer", "size", "detail"), rows)
 

@@ -38,7 +38,7 @@ class HostFacts:
 def scheduler_of(fleet: FleetFile) -> str:
     """Where the scheduler listens. Raises UsageError when the file does not say."""
     if fleet.scheduler is None:
-        raise UsageError('the file has no scheduler; write [fleet] and below it scheduler = "ADDRESS:8786"')
+        raise UsageError('the hosts file has no scheduler; write [fleet] and below it scheduler = "ADDRESS:8786"')
     return fleet.scheduler
 
 

@@ -44,14 +44,14 @@ def turbo(host: Host) -> CheckFinding:
             "the clock frequency drops as the CPU heats up; only changes slower than a round cancel",
             f"{undo} > {path}",
         )
-    raise CheckImpossibleError("unknown (no intel_pstate, no cpufreq/boost)")
+    raise CheckImpossibleError("not reported (no intel_pstate, no cpufreq/boost)")
 
 
 def smt(host: Host) -> CheckFinding:
     """Whether two hardware threads share a core."""
     state = read_text(host.sys / "devices/system/cpu/smt/control")
     if state != "on":
-        return CheckFinding("SMT", "fine", state)
+        return CheckFinding("SMT", "fine", {"notsupported": "not supported by this CPU"}.get(state, state))
     return CheckFinding(
         "SMT",
         "note",
