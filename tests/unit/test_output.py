@@ -106,3 +106,11 @@ def test_no_summary_of_a_command_is_cut_off() -> None:
     for group in groups:
         text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).stdout
         assert "..." not in text.partition("Commands:")[2], group
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize(("budget", "short"), [("5s", True), ("10h", False)])
+def test_a_dry_run_says_when_its_budget_is_shorter_than_its_time(budget: str, short: bool) -> None:
+    ran = CliRunner().invoke(app, ["run", "oltp-blocks-demo", "--dry-run", "--budget", budget])
+    assert f"budget: stops after {budget} of measuring" in ran.stdout
+    assert ("too short for these trials: only some conditions, or fewer rounds" in ran.stdout) is short

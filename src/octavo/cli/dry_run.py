@@ -35,7 +35,7 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
         _print_order(plan, [cell for cell in cells if cell.id not in here.skipped], drawn, seed is None)
         _print_needs(here)
         print(_time(plan, [here]))
-        _print_budget(plan)
+        _print_budget(plan, [here])
         _print_forecast(plan, cells, here)
         return
     from octavo.fleet.estimates import host_estimates
@@ -59,7 +59,7 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
         print(f"\n{host}:")
         _print_needs(one, "  ")
     print(f"\nall {len(able)} hosts at the same time\n{_time(plan, list(able.values()))}")
-    _print_budget(plan)
+    _print_budget(plan, list(able.values()))
 
 
 def _print_design(
@@ -125,10 +125,13 @@ def _time(plan: "Plan", found: "Sequence[HostEstimate]") -> str:
     )
 
 
-def _print_budget(plan: "Plan") -> None:
-    if plan.budget is not None:
+def _print_budget(plan: "Plan", found: "Sequence[HostEstimate]") -> None:
+    """When the run ends, and whether that is before the time that is printed above it."""
+    if plan.budget is not None and plan.budget_seconds is not None:
         limit = "no limit on rounds" if plan.last_round is None else f"at most {plan.last_round} rounds"
         print(f"budget: stops after {plan.budget} of measuring, decided or not; {limit}")
+        if plan.budget_seconds < max(one.trial_seconds for one in found):
+            print("  too short for these trials: only some conditions, or fewer rounds, will be measured")
 
 
 def _print_forecast(plan: "Plan", cells: "Sequence[Cell]", here: "HostEstimate") -> None:
