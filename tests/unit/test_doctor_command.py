@@ -85,6 +85,12 @@ def test_more_buffers_than_memory_are_reported_without_a_negative_rest(tmp_path:
     assert "shared_buffers = 99TB, and the memory is 16 GB" in text and "-9" not in text
 
 
+def test_before_the_start_settings_are_lines_of_the_configuration_file() -> None:
+    _, text = doctor("--before-start", "--shared-buffers", "99TB")
+    assert re.search(r"to do \(restart\): *\n      shared_buffers = '\d+[MG]B'   # postgresql.conf\n", text)
+    assert "ALTER SYSTEM" not in text
+
+
 def test_a_program_for_arm_is_looked_at_anywhere(tmp_path: Path) -> None:
     program = tmp_path / "postgres"
     program.write_bytes(elf(words(LDAXR, STLXR)))
