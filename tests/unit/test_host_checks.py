@@ -223,7 +223,11 @@ def test_the_command_says_first_what_disturbs_and_leaves_its_remedies_whole(monk
         CheckFinding("swap", "fine", "none"),
         CheckFinding("cold pages", "disturbs", "DAMON", "they leave", remedy),
     ]
-    monkeypatch.setattr("octavo.host.checks.check_host", lambda _: found)
+
+    def checked(_: Path) -> list[CheckFinding]:
+        return found
+
+    monkeypatch.setattr("octavo.host.checks.check_host", checked)
     done = CliRunner().invoke(app, ["host", "--check"], env={"COLUMNS": "60"})
     lines = done.stdout.splitlines()
     assert done.exit_code == 1 and lines[0] == "disturbs a measurement here: cold pages"

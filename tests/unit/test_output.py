@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from octavo import __version__
@@ -102,7 +101,7 @@ def test_the_version_is_printed() -> None:
 
 def test_no_summary_of_a_command_is_cut_off() -> None:
     """What is too long for a line of a list ends in dots there."""
-    groups = [[], *([name] for name, command in get_command(app).commands.items() if hasattr(command, "commands"))]
+    groups: list[list[str]] = [[], *([one.name] for one in app.registered_groups if one.name)]
     for group in groups:
         text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).stdout
         assert "..." not in text.partition("Commands:")[2], group
