@@ -153,8 +153,9 @@ def test_output_that_nobody_reads_is_no_error(octavo: Octavo) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("compare",), "octavo: Missing argument 'runs'; see octavo compare --help"),
-        (("nonsense",), "octavo: No such command 'nonsense'; see octavo --help"),
+        (("predict",), "octavo: missing argument 'FILE'; see octavo predict --help"),
+        (("nonsense",), "octavo: no such command 'nonsense'; see octavo --help"),
+        (("repot",), "octavo: no such command 'repot'; did you mean 'report'? (octavo --help)"),
     ],
 )
 def test_a_wrong_call_is_answered_in_a_line(octavo: Octavo, arguments: tuple[str, ...], line: str) -> None:

@@ -217,9 +217,17 @@ def _of_a_server(error: Exception) -> str | None:
 
 
 def _in_a_line(text: str, context: typer.Context | None) -> str:
-    """Click's message in a line of ours; where it knows the command that was called wrongly, with the way out."""
-    line = f"octavo: {' '.join(text.split()).rstrip('.')}"
-    return line if context is None else f"{line}; see {context.command_path} --help"
+    """Click's message in a line of ours; where it knows the command that was called wrongly, with the way out.
+
+    >>> _in_a_line("No such command 'repot'. Did you mean 'report'?", None)
+    "octavo: no such command 'repot'; did you mean 'report'?"
+    """
+    words = " ".join(text.split()).rstrip(".").replace(". Did you mean", "; did you mean")
+    line = f"octavo: {words[:1].lower()}{words[1:]}"
+    if context is None:
+        return line
+    way_out = f"{context.command_path} --help"
+    return f"{line} ({way_out})" if line.endswith("?") else f"{line}; see {way_out}"
 
 
 def _of_the_system(error: OSError) -> str:
