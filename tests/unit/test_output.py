@@ -95,6 +95,21 @@ def test_an_output_without_room_is_named() -> None:
 
 
 @pytest.mark.usefixtures("own_home")
+def test_what_libraries_log_is_not_printed() -> None:
+    script = """
+import logging, sys
+from octavo.cli.app import main
+sys.argv = ["octavo", "--version"]
+try:
+    main()
+except SystemExit:
+    logging.getLogger("psycopg").warning("error ignored terminating a COPY")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.stdout.startswith("octavo ")
+    assert ended.stderr == ""
+
+
 def test_the_version_is_printed() -> None:
     assert octavo("--version").stdout == f"octavo {__version__}\n"
 

@@ -5,6 +5,7 @@ Heavy libraries are imported inside the verbs, where they are used, so that help
 
 import errno
 import locale
+import logging
 import os
 import sys
 import traceback
@@ -102,6 +103,8 @@ def main() -> NoReturn:
     os.umask(0o022)  # the servers' user has to reach builds and sockets
     files_are_utf8()
     _open_standard_streams()
+    # A COPY whose connection is lost when a run is interrupted: the line that we print says why already.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
     sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
     try:
         interrupt_once()
