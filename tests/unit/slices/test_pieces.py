@@ -55,6 +55,7 @@ class Cell:
     name: str
     seconds: float
     fails_at: Sequence[Piece] = ()
+    error: Exception = field(default_factory=lambda: OctavoError("wrong result"))
     timeout: float = math.inf
     freezing: float = 0.0
     min_time: float = 0.0
@@ -86,7 +87,7 @@ class Cell:
 
         def end(seconds: float) -> PieceRun:
             if piece in self.fails_at:
-                raise OctavoError(f"{piece[0]}: wrong result")
+                raise self.error
             self.found.append(seconds)
             return PieceRun(seconds, lambda: self.kept.append(piece))
 
@@ -246,11 +247,17 @@ def test_a_piece_that_cannot_be_repeated_counts_although_it_was_disturbed() -> N
 
 
 @pytest.mark.parametrize("slice_seconds", [None, 0.5])
-def test_a_cell_that_fails_is_out_and_the_others_go_on(slice_seconds: float | None) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"), [(OctavoError("wrong result"), "wrong result"), (KeyError("q1"), "KeyError: 'q1' (")]
+)
+def test_a_cell_that_fails_is_out_and_the_others_go_on(
+    slice_seconds: float | None, error: Exception, reason: str
+) -> None:
     world = World()
-    cells = [Cell(world, "a", 1.0), Cell(world, "b", 2.0, fails_at=[("q1", 2)])]
+    cells = [Cell(world, "a", 1.0), Cell(world, "b", 2.0, fails_at=[("q1", 2)], error=error)]
     turns, runners = turn_all(world, cells, slice_seconds)
-    assert [runner.error for runner in runners] == [None, "q1: wrong result"]
+    assert runners[0].error is None
+    assert str(runners[1].error).startswith(reason)
     assert (cells[0].kept, cells[1].kept) == (NAMES, NAMES[:1])
     assert turns.seconds == [[1.0, 2.0]]
     assert world.log[-1] == "freeze a"

@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-import psycopg
-
-from octavo.errors import OctavoError
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.slices.count import DisturbanceLimits, Slice, disturbance
 from octavo.lab.slices.disturbance import CpuSnapshot
@@ -93,7 +90,7 @@ class PieceRunner:
         self.freezer.thaw()
         try:
             do()
-        except (OctavoError, psycopg.Error) as error:
+        except Exception as error:  # but what would fail every later trial
             self.error = failure_reason(error)
         self.freezer.freeze()
         ended = clock.now()
