@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
-from octavo.workloads.tpch import loading, usage
+from octavo.workloads.tpch import loading
 from octavo.workloads.tpch.load_run import LoadRecord
 from octavo.workloads.tpch.loading import Loading, LoadStep
 
@@ -19,13 +19,11 @@ _ENDING_SECONDS = 10.0
 
 @dataclass(slots=True)
 class RunningStep:
-    """A step that can be waited for in parts. `cpu` counts this process's CPU seconds for it, `device` by how much the
-    device's counters grew in the parts: between them the device works for others."""
+    """A step that can be waited for in parts. `cpu` counts this process's CPU seconds for it."""
 
     load: Loading
     name: str
     cpu: float = 0.0
-    device: tuple[int, ...] | None = None
     _error: BaseException | None = None
     _thread: threading.Thread | None = None
 
@@ -37,9 +35,7 @@ class RunningStep:
     def wait(self, seconds: float) -> bool:
         """Whether it has ended, after so long at the most. Raises what the step has raised."""
         assert self._thread is not None
-        before = usage.device_counters(self.load.server)
         self._thread.join(None if math.isinf(seconds) else seconds)
-        self.device = usage.added(self.device, usage.grown(before, usage.device_counters(self.load.server)))
         if self._error is not None:
             raise self._error
         return not self._thread.is_alive()
@@ -94,7 +90,8 @@ class LoadPieces:
         def end(seconds: float) -> PieceRun:
             self.running = None
             self.cpu += running.cpu
-            used = replace(self.record.used(), seconds=seconds, device=running.device)
+            # The device, which all cells share, also writes what paused cells have dirtied.
+            used = replace(self.record.used(), seconds=seconds, device=None)
             # What COPY waited for the generator has the pauses in it.
             self.record.after(LoadStep(name, seconds, None, tuple(self.load.session.captured())), used)
             return PieceRun(seconds, lambda: self.done.append(item))
