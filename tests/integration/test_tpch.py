@@ -139,6 +139,7 @@ def test_a_load_is_five_steps_with_their_wal_and_the_plans_of_foreign_keys(
     path.write_text(_PLAN.format(phase="load", queries="all", cache="warm").replace('"trials"', f'"{interleave}"'))
     for trial in trials_of(path):
         assert trial["facts"].get("interleave", "trials") == interleave
+        assert ("dirty_expire_centisecs" in trial["facts"]) == (interleave == "slices")
         assert set(seconds_of(trial)) == {None, *(f"load.{step}" for step in STEPS)}
         numbers = {(one["item"], one["metric"]): one["value"] for one in trial["observations"]}
         assert (("load.copy", "generator_seconds") in numbers) == (interleave == "trials")

@@ -1,15 +1,25 @@
-"""What a round's cells do at the same time."""
+"""What a round's cells do at the same time, and what puts one of them out."""
 
 import signal
 import threading
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from octavo.lab.slices.round import each_at_once
+from octavo import workloads
+from octavo.errors import OctavoError
+from octavo.lab.phase_timings import PhaseTimings
+from octavo.lab.slices import round as slice_round
+from octavo.lab.slices.pieces import PieceRunner
+from octavo.lab.slices.round import SliceRequest, each_at_once, measure
 from octavo.lab.slices.round_cell import RoundCell
+from octavo.lab.validity.surroundings import Surroundings
+from octavo.plan.thresholds import Thresholds
 
 
 def test_an_interrupt_ends_the_servers_that_others_wait_for() -> None:
@@ -20,10 +30,10 @@ def test_an_interrupt_ends_the_servers_that_others_wait_for() -> None:
         signals.append(number)
         ended.set()
 
-    nothing: Any = None
+    no_trial: Any = None
     server: Any = SimpleNamespace(is_alive=lambda: True, process=SimpleNamespace(send_signal=send_signal))
-    waiting = RoundCell("waiting", nothing, ExitStack(), server=server)
-    interrupted = RoundCell("interrupted", nothing, ExitStack())
+    waiting = RoundCell("waiting", no_trial, ExitStack(), server=server)
+    interrupted = RoundCell("interrupted", no_trial, ExitStack())
 
     def step(cell: RoundCell) -> None:
         if cell is interrupted:
@@ -33,3 +43,100 @@ def test_an_interrupt_ends_the_servers_that_others_wait_for() -> None:
     with pytest.raises(KeyboardInterrupt):
         each_at_once([interrupted, waiting], step)
     assert signals == [signal.SIGQUIT]
+
+
+@dataclass
+class NothingToStop:
+    """A freezer whose cell may fail when it goes on."""
+
+    on_thaw: Callable[[], None]
+    how: str = "nothing"
+
+    def freeze(self) -> None:
+        """Nothing."""
+
+    def thaw(self) -> None:
+        self.on_thaw()
+
+
+def nothing(*_: object) -> None:
+    """What a round does with servers, or a cell when it goes on."""
+
+
+@pytest.fixture
+def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round without servers, whose results are the cells' names."""
+
+    def make_copy(_: object, cell: RoundCell) -> None:
+        cell.directory = Path("/")
+
+    def no_context(*_: object) -> AbstractContextManager[Any]:
+        return nullcontext(SimpleNamespace(as_dict=dict, drifted=list))
+
+    def server_of(_: object) -> SimpleNamespace:
+        return SimpleNamespace(directory=Path("/"), process=SimpleNamespace(pid=1))
+
+    def result_of_pieces(_: object, cell: RoundCell, done: object) -> str:
+        return cell.name
+
+    for name in ("make_volume", "start_server", "warm_server", "reach", "read_since"):
+        monkeypatch.setattr(slice_round, name, nothing)
+    for name in ("set_user_id.none_left", "cpu_pinning.pinned", "knobs.applied"):
+        monkeypatch.setattr(f"octavo.lab.slices.round.{name}", no_context)
+    monkeypatch.setattr("octavo.lab.slices.round.child_group.of", nothing)
+    for one in (make_copy, server_of, result_of_pieces):
+        monkeypatch.setattr(slice_round, one.__name__, one)
+
+
+def round_of(monkeypatch: pytest.MonkeyPatch, phase: str, thaws: Mapping[str, Callable[[], None]]) -> dict[str, object]:
+    """What came of TPC-H's cells, which have nothing to do."""
+
+    def begin(_: object, cell: RoundCell) -> None:
+        freezer = NothingToStop(thaws[cell.name])
+        cell.stack.callback(freezer.thaw)
+        cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
+
+    def enough(item: str) -> bool:
+        return True
+
+    def surroundings() -> Surroundings:
+        return Surroundings(1.0, 0.0)
+
+    def start(directory: Path) -> Callable[[], Surroundings]:
+        return surroundings
+
+    pieces: Any = SimpleNamespace(items=["load.copy"], enough=enough)
+    monkeypatch.setattr(slice_round, "begin", begin)
+    equipment: Any = SimpleNamespace(
+        workload=workloads.find("tpch"), journal=None, account=None, watcher=SimpleNamespace(start=start),
+        thresholds=Thresholds(),
+    )  # fmt: skip
+    trial: Any = SimpleNamespace(levels={"client_cpus": "any", "cache": "warm", "device": "native", "phase": phase})
+    wanted = SliceRequest(None, 0.05, 1.0, "seed", None, nothing)
+    trials: dict[str, Any] = dict.fromkeys(thaws, trial)
+    return dict(measure(equipment, trials, wanted, PhaseTimings()).cells)
+
+
+@pytest.mark.usefixtures("nothing_is_started")
+@pytest.mark.parametrize(("phase", "aged"), [("load", [2]), ("queries", [])])
+def test_what_loads_have_dirtied_ages_by_their_own_time(
+    monkeypatch: pytest.MonkeyPatch, phase: str, aged: list[int]
+) -> None:
+    cells: list[int] = []
+
+    @contextmanager
+    def ages_slowly(count: int, _: object) -> Generator[int, None, None]:
+        cells.append(count)
+        yield 3000 * count
+
+    monkeypatch.setattr(slice_round, "ages_slowly", ages_slowly)
+    assert round_of(monkeypatch, phase, {"a": nothing, "b": nothing}) == {"a": "a", "b": "b"}
+    assert cells == aged
+
+
+@pytest.mark.usefixtures("nothing_is_started")
+def test_a_cell_that_cannot_go_on_after_its_pieces_is_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise OctavoError("no device")
+
+    assert round_of(monkeypatch, "queries", {"a": refuse, "b": nothing}) == {"a": "no device", "b": "b"}

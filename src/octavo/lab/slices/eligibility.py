@@ -202,7 +202,7 @@ def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc
     wanted = 0
     for levels, database, _ in needs:
         stays = device.pauses_with_cell(levels) or isinstance(workload, RunsInPieces)
-        if stays and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
+        if stays and not only_reads(workload, levels):
             limit = levels.get("memory", "none")
             wanted += database if limit == "none" else min(database, parse_size(limit))
     if not wanted:
@@ -218,8 +218,13 @@ def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc
 def _page_cache_bytes(workload: Workload, levels: Levels) -> int:
     """What a cell has in the page cache: its database, unless it only reads one that its shared buffers hold."""
     database = workload.database_bytes(levels)
-    reads = isinstance(workload, _Sliced) and workload.only_reads(levels)
-    return 0 if reads and database <= parse_size(levels["shared_buffers"]) else database
+    in_buffers = database <= parse_size(levels["shared_buffers"])
+    return 0 if in_buffers and only_reads(workload, levels) else database
+
+
+def only_reads(workload: Workload, levels: Levels) -> bool:
+    """Whether a cell of a workload that can be measured in slices is known to write nothing."""
+    return isinstance(workload, _Sliced) and workload.only_reads(levels)
 
 
 def _memory(levels: Levels, cached: int) -> int:

@@ -27,7 +27,7 @@ from octavo.lab.slices.ageing import ages_slowly
 from octavo.lab.slices.count import DisturbanceLimits, rates_by_turn
 from octavo.lab.slices.disturbance import CpuMeter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
-from octavo.lab.slices.eligibility import may_stop_within_pieces
+from octavo.lab.slices.eligibility import may_stop_within_pieces, only_reads
 from octavo.lab.slices.freeze import StandsStill
 from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceTurns
@@ -48,7 +48,7 @@ from octavo.lab.slices.round_result import TurnsDone, result_of_pieces, result_o
 from octavo.lab.trial import Equipment, Trial, WatchedTrial
 from octavo.plan.thresholds import Thresholds
 from octavo.units import parse_percentage
-from octavo.workloads.base import RunsInPieces, RunsInTurns
+from octavo.workloads.base import RunsInPieces
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
 _FEWEST_TURNS = 8
@@ -124,7 +124,7 @@ def measure(
         if not running:
             return RoundResult({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
         in_pieces = isinstance(equipment.workload, RunsInPieces)
-        if isinstance(equipment.workload, RunsInTurns) and not equipment.workload.only_reads(first.levels):
+        if not all(only_reads(equipment.workload, cell.trial.levels) for cell in running):
             age = whole.enter_context(ages_slowly(len(running), equipment.journal))
             for cell in running:
                 cell.facts["dirty_expire_centisecs"] = age
@@ -234,9 +234,8 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
     with CpuMeter() as meter:
         done = run_pieces(runners, items, orders, seconds, limits, meter, turns.Monotonic(), show)
     surroundings = watch()
-    for cell, runner in zip(cells, runners, strict=True):
-        cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)
-        runner.freezer.thaw()
+    for cell in cells:
+        _try(cell, _resume)
     show(done, ended=True)
     surroundings = replace(surroundings, foreign_cpu_share=None, foreign_read_bytes=None, foreign_written_bytes=None)
     return TurnsDone(None, done, None, surroundings)
@@ -259,15 +258,21 @@ def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:
 
 
 def _end(cell: RoundCell) -> None:
-    """The client finishes what it has begun; from here on the server runs for its last readings."""
+    """The client finishes what it has begun."""
     runner, client = runner_of(cell), cell.client
     assert client is not None
     if (process := read_process(client.pid)) is not None:
         cell.client_cpu = process.cpu
-    cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)
-    runner.freezer.thaw()
+    _resume(cell)
     cell.exit_code, rest = client.end()
     runner.tally.add(rest)
+
+
+def _resume(cell: RoundCell) -> None:
+    """From here on the server runs for its last readings."""
+    cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)
+    assert cell.clock.runner is not None
+    cell.clock.runner.freezer.thaw()
 
 
 def limits_of(thresholds: Thresholds) -> DisturbanceLimits:
