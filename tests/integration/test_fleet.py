@@ -24,6 +24,7 @@ from octavo.plan.parts import host_of_part
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.store.store import Store
+from octavo.workloads import find
 
 # Each host has a run lock of its own, and its numbers are of no interest.
 pytestmark = needs_root
@@ -143,7 +144,8 @@ def test_a_preset_over_three_hosts_is_analysed_as_the_same_trials_in_one_store(
     assert {(trial.facts or {})["host"] for trial in trials} == {"alpha", "beta", "gamma"}
     limits = {None} if memory == "none" else {512 * MB}
     assert {(trial.facts or {}).get("memory_limit_bytes") for trial in trials} == limits
-    if eligibility.not_here(cells) is None:  # a round that is too slow for slices goes on without them
+    # A round that is too slow for slices goes on without them.
+    if eligibility.not_here(find(record.plan["workload"]), cells) is None:
         assert "slices" in {(trial.facts or {}).get("interleave") for trial in trials}
     assert "on these 3 hosts" in document["verdicts"][0]["sentence"]
     # What was zero on a host, such as waiting for something, has no ratio there.

@@ -22,6 +22,7 @@ from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan
 from octavo.plan.parse import parse_plan
 from octavo.store.store import Store
+from octavo.workloads import find
 
 pytestmark = pytest.mark.measures
 
@@ -126,8 +127,9 @@ def test_cells_take_turns_on_volumes_in_memory_groups(home: Path, device: str, m
             "fewest_transactions = 1": 'fewest_transactions = 1\nmost_limit_error = "100%"',
         }
     )
-    if reasons := [reason for cell in make_cells(plan) if (reason := cannot_run(cell) or eligibility.not_here([cell]))]:
-        pytest.skip(reasons[0])
+    cells = make_cells(plan)
+    if reason := eligibility.not_here(find(plan.workload), cells) or next(filter(None, map(cannot_run, cells)), None):
+        pytest.skip(reason)
     dirty_age = int(_DIRTY_AGE.read_text())
     _, document, _ = run(plan)
     assert int(_DIRTY_AGE.read_text()) == dirty_age
@@ -203,7 +205,7 @@ def test_without_control_groups_the_clients_are_stopped(home: Path, monkeypatch:
 
 def test_a_profile_is_each_cells_own(home: Path) -> None:
     plan = changed({"rounds = 1": 'rounds = 1\ninstruments = ["profile"]'})
-    if reason := eligibility.not_here(make_cells(plan), plan.instruments):
+    if reason := eligibility.not_here(find(plan.workload), make_cells(plan), plan.instruments):
         pytest.skip(reason)
     _, document, events = run(plan)
     if off := [event.text for event in events if isinstance(event, Notice) and "profile is off" in event.text]:

@@ -261,7 +261,7 @@ class PostgresBench:
     def _why_singly(self, cells: Sequence[Cell]) -> str | None:
         """Why slices are not sound for a condition's cells, or None."""
         return eligibility.why_not(self._plan, self._workload, cells) or eligibility.not_here(
-            cells, self._plan.instruments
+            self._workload, cells, self._plan.instruments
         )
 
     def _no_room(self, cells: Sequence[Cell]) -> str | None:

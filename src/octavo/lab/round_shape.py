@@ -44,7 +44,7 @@ def _groups(plan: Plan, cells: list[Cell], workload: Workload) -> tuple[list[lis
     if (
         plan.interleave == "trials"
         or eligibility.why_not(plan, workload, cells)
-        or eligibility.not_here(cells, plan.instruments)
+        or eligibility.not_here(workload, cells, plan.instruments)
     ):
         return [cells], True
     if any(cell.levels.get("huge_pages", "off") != "off" for cell in cells):

@@ -14,6 +14,8 @@ from octavo.plan.model import Plan, restore_plan
 from octavo.units import parse_size
 from octavo.workloads import find
 
+PGBENCH = find("pgbench")
+
 
 def why_not(plan: Plan) -> str | None:
     cells = [cell for cell in make_cells(plan) if "read-only" in cell.condition] or make_cells(plan)
@@ -112,11 +114,11 @@ def test_slices_under_a_limit_are_long_enough_for_what_the_kernel_lets_through_a
 
 def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu io memory\n")
-    assert "cgroup v2" in str(eligibility.not_here(make_cells(small_plan(memory=["1GB"])), root=tmp_path))
-    assert eligibility.not_here(make_cells(small_plan()), root=tmp_path) is None
+    assert "cgroup v2" in str(eligibility.not_here(PGBENCH, make_cells(small_plan(memory=["1GB"])), root=tmp_path))
+    assert eligibility.not_here(PGBENCH, make_cells(small_plan()), root=tmp_path) is None
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/memory.limit_in_bytes").write_text("0")
-    assert eligibility.not_here(make_cells(small_plan(memory=["1GB"])), root=tmp_path) is None
+    assert eligibility.not_here(PGBENCH, make_cells(small_plan(memory=["1GB"])), root=tmp_path) is None
 
 
 def test_a_limited_device_needs_groups_that_can_be_stopped(tmp_path: Path) -> None:
@@ -126,7 +128,7 @@ def test_a_limited_device_needs_groups_that_can_be_stopped(tmp_path: Path) -> No
     (tmp_path / "blkio/blkio.throttle.read_bps_device").write_text("")
 
     def why(release: str) -> str | None:
-        return eligibility.not_here(cells, root=tmp_path, release=release)
+        return eligibility.not_here(PGBENCH, cells, root=tmp_path, release=release)
 
     none = "device: this host has no control group in which a cell could be paused with its device"
     assert why("6.1.0-18-amd64") == none
@@ -134,10 +136,21 @@ def test_a_limited_device_needs_groups_that_can_be_stopped(tmp_path: Path) -> No
     (tmp_path / "unified/cgroup.controllers").write_text("")
     assert why("4.19.0-27-amd64") == why("5.1.21") == why("odd") == none
     assert why("5.2.0") is None
-    assert eligibility.not_here(make_cells(small_plan()), root=tmp_path, release="4.19.0") is None
+    assert eligibility.not_here(PGBENCH, make_cells(small_plan()), root=tmp_path, release="4.19.0") is None
     (tmp_path / "unified/system.slice").mkdir()  # Red Hat's 4.18 has it
     (tmp_path / "unified/system.slice/cgroup.freeze").write_text("0")
     assert why("4.18.0-553.el8.x86_64") is None
+
+
+def test_loads_take_turns_only_where_they_can_be_paused(tmp_path: Path) -> None:
+    tpch = {'workload = "pgbench"': 'workload = "tpch"', 'mode = ["read-only", "read-write"]': ""}
+    loads, queries = (make_cells(changed_plan(tpch, phase=[phase])) for phase in ("load", "queries"))
+    none = "this host has no control group in which a load could be paused"
+    assert eligibility.not_here(find("tpch"), loads, root=tmp_path) == none
+    assert eligibility.not_here(find("tpch"), queries, root=tmp_path) is None
+    (tmp_path / "freezer").mkdir()
+    (tmp_path / "freezer/cgroup.procs").write_text("")
+    assert eligibility.not_here(find("tpch"), loads, root=tmp_path) is None
 
 
 def test_with_version_1_there_is_the_freezer(tmp_path: Path) -> None:
@@ -182,8 +195,8 @@ def test_a_profile_is_taken_in_slices_where_it_can_be_of_one_server(tmp_path: Pa
     plan = changed_plan({"rounds = 4": 'rounds = 4\ninstruments = ["profile"]'})
     assert why_not(plan) is None
     why = "the instrument profile measures the whole machine: there are no control groups of version 2"
-    assert eligibility.not_here(make_cells(plan), plan.instruments, tmp_path) == why
-    assert eligibility.not_here(make_cells(plan), (), tmp_path) is None
+    assert eligibility.not_here(PGBENCH, make_cells(plan), plan.instruments, tmp_path) == why
+    assert eligibility.not_here(PGBENCH, make_cells(plan), (), tmp_path) is None
 
 
 def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:

@@ -122,6 +122,7 @@ def shortest_slice(cells: Sequence[Cell]) -> float:
 
 
 def not_here(
+    workload: Workload,
     cells: Sequence[Cell],
     instruments: Collection[str] = (),
     root: Path = cgroup.ROOT,
@@ -131,6 +132,7 @@ def not_here(
     version 2 a server whose memory or device is limited is in the group of its limit, and in no other."""
     if _OF_A_GROUP in instruments and (reason := profile.cannot_restrict(root=root)):
         return f"the instrument {_OF_A_GROUP} measures the whole machine: {reason}"
+    freezes = child_group.groups_can_freeze(root, release)
     for cell in cells:
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
         if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels, root):
@@ -138,8 +140,11 @@ def not_here(
         if device.pauses_with_cell(cell.levels):
             if reason := block_limit.cannot_limit(root):
                 return f"device: {reason}"
-            if not child_group.groups_can_freeze(root, release):
+            if not freezes:
                 return "device: this host has no control group in which a cell could be paused with its device"
+        # Idle servers would write, and work on what was loaded, in the others' time.
+        if isinstance(workload, RunsInPieces) and not workload.only_reads(cell.levels) and not freezes:
+            return "this host has no control group in which a load could be paused"
     return None
 
 
