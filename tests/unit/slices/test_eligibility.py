@@ -76,14 +76,17 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     (tmp_path / "sys/vm").mkdir(parents=True)
     (tmp_path / "sys/vm/dirty_background_bytes").write_text("0\n")
     (tmp_path / "sys/vm/dirty_background_ratio").write_text("10\n")
-    (tmp_path / "meminfo").write_text("MemAvailable: 10485760 kB\n")  # 10 GB, a tenth of which may be dirty
-    workload, limited = find("pgbench"), {"device": "mbps=40", "mode": "read-write"}
+    # 10 GB beside four servers of 144 MB, a tenth of which may be dirty
+    (tmp_path / "meminfo").write_text(f"MemAvailable: {10 * 2**20 + 4 * 144 * 2**10} kB\n")
+    workload, limited = find("pgbench"), {"device": "mbps=40", "mode": "read-write", "shared_buffers": "16MB"}
 
     def why(database: int, cells: int = 4, **levels: str) -> str | None:
         return eligibility.too_dirty(workload, [({**limited, **levels}, database, 0)] * cells, tmp_path)
 
     assert why(256 * 2**20) is None
     assert why(512 * 2**20) == "the cells together may have 2 GB dirty; the kernel allows 1 GB"
+    assert why(256 * 2**20, shared_buffers="512MB") is not None  # no page cache, once they are filled
+    assert why(256 * 2**20, shared_buffers="512MB", huge_pages="2MB") is None
     assert why(2**40, memory="256MB") is None
     assert why(2**40, mode="read-only") is None
     assert why(2**40, device="native") is None
@@ -92,7 +95,8 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     (tmp_path / "sys/vm/dirty_background_bytes").write_text(str(64 * 2**20))
     assert why(256 * 2**20) is not None
     # Loads write so much that it counts on a device that all share, too.
-    loads, queries = ([({"device": "native", "phase": phase}, 2**30, 0)] * 2 for phase in ("load", "queries"))
+    levels = {"device": "native", "shared_buffers": "16MB"}
+    loads, queries = ([({**levels, "phase": phase}, 2**30, 0)] * 2 for phase in ("load", "queries"))
     assert eligibility.too_dirty(find("tpch"), loads, tmp_path) is not None
     assert eligibility.too_dirty(find("tpch"), queries, tmp_path) is None
 

@@ -202,7 +202,8 @@ def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc
 
     What a paused cell has dirtied stays, so that what all cells have dirtied is there at once; from
     vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused, or has
-    a common one write while it runs (mm/page-writeback.c, domain_dirty_limits; vm.rst).
+    a common one write while it runs (mm/page-writeback.c, domain_dirty_limits; vm.rst). Its share is of memory that is
+    free or in the page cache, in which shared buffers are not (global_dirtyable_memory).
     """
     wanted = 0
     for levels, database, _ in needs:
@@ -214,7 +215,8 @@ def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc
         return None
     amount = int((proc / "sys/vm/dirty_background_bytes").read_bytes())
     ratio = int((proc / "sys/vm/dirty_background_ratio").read_bytes())
-    allowed = amount or meminfo("MemAvailable", proc) * ratio // 100
+    servers = sum(_memory(levels, 0) for levels, _, _ in needs)
+    allowed = amount or max(0, meminfo("MemAvailable", proc) - servers) * ratio // 100
     if wanted <= allowed:
         return None
     return f"the cells together may have {human_size(wanted)} dirty; the kernel allows {human_size(allowed)}"
