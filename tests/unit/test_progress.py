@@ -77,6 +77,16 @@ def test_the_last_word_of_a_round_in_slices_stays(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == line
 
 
+def test_a_ratio_without_an_interval_is_shown_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    cell = read_only_plan()[1][1]
+    RunProgress()(TurnsGoOn(2, ((cell, 1.0432, 1.0432, 1.0432),), 1.0, ended=True))
+    assert capsys.readouterr().err == f"round 2, ratios of this round alone: {cell.label} × 1.043\n"
+    rounds, line = Rounds(), RatioLine("4kB", 1.21, 1.21, 1.21)
+    assert (line.interval, rounds.with_now("a", line)) == ("", line)
+    rounds.add("a", RatioLine("4kB", 1.0, 1.0, 1.0))
+    assert rounds.with_now("a", line).ratio == pytest.approx(1.1)
+
+
 def test_a_build_says_what_is_next_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     progress = RunProgress()
     for done in (0, 1, 421, 422, 1683):

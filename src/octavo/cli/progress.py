@@ -126,8 +126,8 @@ class RunProgress:
         if event.ended:
             for line in lines:
                 self._rounds.add(condition, line)
-            text = ", ".join(f"{line.label} × {line.ratio:.3f} ({line.low:.3f} to {line.high:.3f})" for line in lines)
-            self._say(f"round {event.round}, ratios of this round alone, about 95 % intervals: {text}")
+            what = ", about 95 % intervals" if any(line.interval for line in lines) else ""
+            self._say(f"round {event.round}, ratios of this round alone{what}: {', '.join(map(str, lines))}")
         if self._bars is not None:
             so_far = [self._rounds.with_now(condition, line) for line in lines]
             self._bars.below = None if event.ended else table(condition or "ratio to the baseline", so_far)

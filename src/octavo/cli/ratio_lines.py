@@ -15,12 +15,22 @@ _Z = 1.96
 
 @dataclass(frozen=True, slots=True)
 class RatioLine:
-    """A cell's ratio to the baseline, with about 95 % from turns alone; loads scatter as well, so it is no verdict."""
+    """A cell's ratio to the baseline, with about 95 % from turns alone; loads scatter as well, so it is no verdict. An
+    interval without width is none: the turns were of different things."""
 
     label: str
     ratio: float
     low: float
     high: float
+
+    @property
+    def interval(self) -> str:
+        """The interval as text; empty where there is none."""
+        return "" if self.low == self.high else f"{self.low:.3f} to {self.high:.3f}"
+
+    def __str__(self) -> str:
+        """As one of a list in a sentence."""
+        return f"{self.label} × {self.ratio:.3f}{f' ({self.interval})' if self.interval else ''}"
 
 
 @dataclass(slots=True)
@@ -40,7 +50,8 @@ class Rounds:
         estimates = [*self.ended.get((condition, line.label), ()), _estimate(line)]
         known = [(value, error) for value, error in estimates if error > 0]
         if not known:
-            return line
+            mean = math.exp(math.fsum(value for value, _ in estimates) / len(estimates))
+            return RatioLine(line.label, mean, mean, mean)
         weight = math.fsum(1 / error**2 for _, error in known)
         mean = math.fsum(value / error**2 for value, error in known) / weight
         half = _Z / math.sqrt(weight)
@@ -58,12 +69,12 @@ def table(title: str, lines: Sequence[RatioLine], width: int = _WIDTH) -> Table:
     shown = Table.grid(padding=(0, 2))
     shown.add_row(Text(title, style="bold"), "", f"{math.exp(-reach):.2f}{'1':^{width - 8}}{math.exp(reach):.2f}", "")
     for line in lines:
-        style = "bold" if not line.low <= 1 <= line.high else ""
+        style = "bold" if line.interval and not line.low <= 1 <= line.high else ""
         shown.add_row(
             Text(f"  {line.label}"),
             Text(f"× {line.ratio:.3f}", style=style),
             Text(drawn(line, reach, width), style=style),
-            f"{line.low:.3f} to {line.high:.3f}",
+            line.interval,
         )
     return shown
 

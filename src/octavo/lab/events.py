@@ -94,6 +94,8 @@ class Notice:
 class TurnsGoOn:
     """A round in slices so far: by cell the ratio to the baseline with about 95 % for this round; no verdict.
 
+    An interval without width is none.
+
     `done` is the part of what is wanted. `ended` says that this is all of the round.
     """
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from octavo.lab.slices.effects import after_effects, ratio_of
+from octavo.lab.slices.effects import after_effects, ratio_of, total_ratio_of
 from octavo.lab.slices.order import turns
 
 
@@ -66,3 +66,12 @@ def test_turns_that_were_dropped_still_were_predecessors() -> None:
 def test_too_few_turns_tell_nothing() -> None:
     rates, orders = planted((0, 0, 0), 0.02, 8)
     assert after_effects(rates, orders, range(8)) is None
+
+
+def test_the_ratio_of_pieces_is_that_of_their_sum() -> None:
+    """A short query that is three times as slow does not count as much as a long one."""
+    found = total_ratio_of([10.2, 10.1], 0, 1)
+    assert found is not None
+    assert (found.ratio, found.interval) == (10.2 / 10.1, (10.2 / 10.1, 10.2 / 10.1))
+    assert total_ratio_of([], 0, 1) is None
+    assert total_ratio_of([1.0, 0.0], 0, 1) is None

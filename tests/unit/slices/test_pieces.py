@@ -123,11 +123,17 @@ def turn_all(
     return turns, runners
 
 
+def repeated(seconds: list[float]) -> dict[str, list[list[float]]]:
+    """The same seconds of every item and repetition."""
+    return {item: [seconds] * times for item, times in ITEMS.items()}
+
+
 def test_each_piece_is_a_turn_in_which_every_cell_runs_alone() -> None:
     world = World()
     cells = [Cell(world, name, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 3.0))]
     turns, runners = turn_all(world, cells)
-    assert turns.seconds == [[1.0, 2.0, 3.0]] * len(NAMES)
+    assert turns.seconds == repeated([1.0, 2.0, 3.0])
+    assert turns.totals() == [3.0, 6.0, 9.0]
     assert all(cell.kept == NAMES for cell in cells)
     assert (turns.kept, len(turns.slices), [runner.ran for runner in runners]) == (4, 4, [8.0, 12.0, 16.0])
     assert_one_runs_at_a_time(world)
@@ -176,7 +182,7 @@ def test_in_slices_all_cells_are_in_the_middle_of_a_piece_at_once() -> None:
     world = World()
     cells = [Cell(world, name, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 0.75))]
     turns, runners = turn_all(world, cells, slice_seconds=0.5)
-    assert turns.seconds == [[1.0, 2.0, 0.75]] * len(NAMES)
+    assert turns.seconds == repeated([1.0, 2.0, 0.75])
     assert all(cell.kept == NAMES for cell in cells)
     assert [cell.found for cell in cells] == [[1.0] * 4, [2.0] * 4, [0.75] * 4]
     assert turns.facts()["slice_seconds"] == 0.5
@@ -194,7 +200,7 @@ def test_a_slice_lasts_until_the_cell_stands_still_and_the_last_one_until_the_pi
     world = World()
     cells = [Cell(world, "a", 1.0, freezing=0.25), Cell(world, "b", 0.5, freezing=0.25)]
     turns, _ = turn_all(world, cells, slice_seconds=0.5)
-    assert turns.seconds == [[1.25, 0.5]] * len(NAMES)
+    assert turns.seconds == repeated([1.25, 0.5])
 
 
 def test_what_others_take_from_one_cell_over_all_its_slices_disturbs_a_turn() -> None:
@@ -259,7 +265,7 @@ def test_a_cell_that_fails_is_out_and_the_others_go_on(
     assert runners[0].error is None
     assert str(runners[1].error).startswith(reason)
     assert (cells[0].kept, cells[1].kept) == (NAMES, NAMES[:1])
-    assert turns.seconds == [[1.0, 2.0]]
+    assert turns.seconds == {"q1": [[1.0, 2.0]]}
     assert world.log[-1] == "freeze a"
 
 

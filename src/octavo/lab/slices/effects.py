@@ -14,7 +14,8 @@ _FEWEST_TURNS = 3
 
 @dataclass(frozen=True, slots=True)
 class TurnRatio:
-    """A cell's ratio to the baseline in this round, and the standard error of its logarithm; both over turns."""
+    """A cell's ratio to the baseline in this round, and the standard error of its logarithm over turns; 0 where turns
+    are of different things and tell no error."""
 
     ratio: float
     error: float
@@ -48,6 +49,14 @@ def ratio_of(rates: Sequence[Sequence[float]], cell: int, baseline: int) -> Turn
     variance = math.fsum(one * one for one in deviations) / (len(steps) - 1)
     alike = min(0.9, max(0.0, _lag_one(deviations)))
     return TurnRatio(math.exp(mean), math.sqrt(variance / len(steps) * (1 + alike) / (1 - alike)))
+
+
+def total_ratio_of(totals: Sequence[float], cell: int, baseline: int) -> TurnRatio | None:
+    """From the seconds of each cell, as the verdict is; None before both have any. What one query gains and another
+    loses is no error, so there is none."""
+    if not totals or min(totals[cell], totals[baseline]) <= 0:
+        return None
+    return TurnRatio(totals[cell] / totals[baseline], 0.0)
 
 
 def after_effects(

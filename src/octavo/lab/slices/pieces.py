@@ -101,14 +101,20 @@ class PieceRunner:
 @dataclass(slots=True)
 class PieceTurns:
     """What ran: by turn each cell's slices put together, in the turn's first order; seconds of the pieces' turns that
-    count, and how many items are done. `slice_seconds` is how long a slice was, None where it was a whole piece."""
+    count, by item and repetition, and how many items are done. `slice_seconds` is how long a slice was, None where it
+    was a whole piece."""
 
     slice_seconds: float | None = None
     slices: list[list[Slice]] = field(default_factory=list[list[Slice]])
     disturbances: list[float] = field(default_factory=list[float])
     kept: int = 0
     items: int = 0
-    seconds: list[list[float]] = field(default_factory=list[list[float]])
+    seconds: dict[str, list[list[float]]] = field(default_factory=dict[str, list[list[float]]])
+
+    def totals(self) -> list[float]:
+        """By cell the seconds of the items so far, of each the median of its repetitions."""
+        medians = [[median(cell) for cell in zip(*repetitions, strict=True)] for repetitions in self.seconds.values()]
+        return [math.fsum(cell) for cell in zip(*medians, strict=True)]
 
     def facts(self) -> dict[str, Any]:
         """For the facts of each cell's trial."""
@@ -199,7 +205,8 @@ def run(
         for found in best.runs.values():
             found.keep()
         if len(best.runs) == len(runners):
-            turns.seconds.append([best.runs[place].seconds for place in range(len(runners))])
+            seconds = [best.runs[place].seconds for place in range(len(runners))]
+            turns.seconds.setdefault(piece[0], []).append(seconds)
         show(turns)
     return turns
 

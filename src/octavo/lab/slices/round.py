@@ -26,7 +26,7 @@ from octavo.lab.slices import turns
 from octavo.lab.slices.ageing import ages_slowly
 from octavo.lab.slices.count import DisturbanceLimits, rates_by_turn
 from octavo.lab.slices.disturbance import CpuMeter
-from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
+from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of, total_ratio_of
 from octavo.lab.slices.eligibility import may_stop_within_pieces, only_reads
 from octavo.lab.slices.freeze import StandsStill
 from octavo.lab.slices.order import turns as orders_of
@@ -197,7 +197,7 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceReques
     def show(so_far: turns.Turns, *, ended: bool = False) -> None:
         rates = rates_by_turn([runner.tally for runner in runners], _common(runners, so_far.kept))
         share = min(1.0, len(so_far.kept) * seconds / wanted.seconds)
-        wanted.show(_ratios(rates, cells, wanted.baseline), share, ended)
+        wanted.show(_ratios(cells, wanted.baseline, lambda place, base: ratio_of(rates, place, base)), share, ended)
 
     watch = equipment.watcher.start(server_of(cells[0]).directory)
     with CpuMeter() as meter:
@@ -223,7 +223,9 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
     items = runners[0].pieces.items
 
     def show(so_far: PieceTurns, *, ended: bool = False) -> None:
-        wanted.show(_ratios(so_far.seconds, cells, wanted.baseline), so_far.items / len(items), ended)
+        totals = so_far.totals()
+        found = _ratios(cells, wanted.baseline, lambda place, base: total_ratio_of(totals, place, base))
+        wanted.show(found, so_far.items / len(items), ended)
 
     levels = [cell.trial.levels for cell in cells]
     within = may_stop_within_pieces(levels) and not any(isinstance(runner.freezer, StandsStill) for runner in runners)
@@ -242,15 +244,15 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
 
 
 def _ratios(
-    by_turn: Sequence[Sequence[float]], cells: Sequence[RoundCell], baseline: str | None
+    cells: Sequence[RoundCell], baseline: str | None, ratio: Callable[[int, int], TurnRatio | None]
 ) -> dict[str, TurnRatio]:
-    """Of the numbers by turn and cell: each cell's ratio to the baseline so far, by name, where there is one."""
+    """Each cell's ratio to the baseline so far, by name, where there is one: `ratio` has it by their places."""
     names = [cell.name for cell in cells]
     if baseline not in names:
         return {}
     base = names.index(baseline)
-    found = {name: ratio_of(by_turn, place, base) for place, name in enumerate(names) if place != base}
-    return {name: ratio for name, ratio in found.items() if ratio is not None}
+    found = {name: ratio(place, base) for place, name in enumerate(names) if place != base}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:
