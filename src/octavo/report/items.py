@@ -7,6 +7,7 @@ from typing import Any
 from octavo.report import grids, numbers
 from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
 from octavo.report.plain import condition_text, spaced
+from octavo.units import human_count
 
 
 def items_of(document: Document) -> dict[str, Any] | None:
@@ -137,9 +138,10 @@ def _plan_sentences(document: Document) -> list[str]:
         return []
     total = [sum(column) for column in zip(*(row["counts"] for row in rows), strict=True)]
     decided, one = sum(total[:5]), sum(row["distinct"] == 1 for row in rows)
+    where = f" ({condition})" if condition else ""
     return [
-        f"{one} of {len(rows)} items kept one plan in every cell. Of {sum(total)} differences of an item from the "
-        f"baseline ({condition}), {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
+        f"{one} of {human_count(len(rows), 'item')} kept one plan in every cell. Of {sum(total)} differences of an "
+        f"item from the baseline{where}, {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
         f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. "
         "Where the plan changes, the difference includes the planner's choice at that page size."
     ]

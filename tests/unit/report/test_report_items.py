@@ -194,3 +194,12 @@ def test_names_of_files_and_their_faults_stay_text(tmp_path: Path) -> None:
 
 def test_without_a_control_in_the_plan_none_is_said_to_have_failed(document: dict[str, Any]) -> None:
     assert noise_sentence(document, "load") == "Noise floor: unknown, because there is no A/A control."
+
+
+def test_plans_of_one_item_without_conditions(document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"distinct": 2, "counts": [0, 0, 0, 0, 0, 3, 2]}
+    monkeypatch.setattr("octavo.report.items.plan_table", lambda _: ("", [row]))
+    sentence, *_ = item_sentences(document)
+    assert sentence.startswith(
+        "0 of 1 item kept one plan in every cell. Of 5 differences of an item from the baseline, 0 are decided: "
+    )
