@@ -1,19 +1,23 @@
 import os
 import signal
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.integration.conftest import needs_root
-from tests.integration.servers import data_directory, running
+from tests.integration.servers import MB, data_directory, running
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import cgroup, page_cache, process
+from octavo.home import make_directory
+from octavo.host import cgroup, children, page_cache, process, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.postgres import cluster
+from octavo.postgres import cluster, shared_memory_left
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.cluster import check_reachable
+from octavo.postgres.cluster import check_reachable, initialise
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
 
@@ -120,6 +124,57 @@ def test_a_directory_that_the_servers_user_cannot_enter_is_named(tmp_path: Path,
     closed.mkdir(mode=0o700)
     with pytest.raises(HostError, match="cannot enter"):
         check_reachable(closed / "data", account)
+
+
+def segments(owner: int) -> dict[int, int]:
+    """The user's System V segments: number and maker (proc_sysvipc(5))."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return {int(row[1]): int(row[4]) for row in rows if int(row[7]) == owner}
+
+
+def test_a_bootstrap_server_that_was_killed_leaves_no_shared_memory(
+    builds: dict[str, Build], home: Path, account: Account
+) -> None:
+    """It gives nothing back at any signal: the journal removes what it had when it ends."""
+    place = make_directory(home / "scratch") / "bootstrap"
+    before, its = set(segments(account.uid)), dict[int, set[str]]()
+
+    def kill_it() -> None:
+        while not its and not stop.is_set():
+            for number, pid in segments(account.uid).items():
+                with suppress(OSError):
+                    if number not in before and b"--boot" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                        maps = Path(f"/proc/{pid}/maps").read_text().split()
+                        if names := {Path(one).name for one in maps if one.startswith("/dev/shm/PostgreSQL.")}:  # noqa: S108
+                            os.kill(pid, signal.SIGKILL)
+                            its[number] = names
+
+    stop = threading.Event()
+    killer = threading.Thread(target=kill_it)
+    killer.start()
+    try:
+        with Journal() as journal, pytest.raises(OctavoError, match="initdb failed"):
+            initialise(builds["8kB"], place / "data", journal, account, wal_segment=16 * MB, checksums=True)
+    finally:
+        stop.set()
+        killer.join()
+        trees.remove(place)
+    assert its
+    assert not its.keys() & segments(account.uid).keys()
+    names = {name for found in its.values() for name in found}
+    assert not names & {one.name for one in Path("/dev/shm").iterdir()}  # noqa: S108
+
+
+def test_a_replayed_journal_removes_what_servers_left_since_it_began(journal: Journal, account: Account) -> None:
+    before = set(segments(account.uid))
+    made = children.run(["ipcmk", "--shmem", "64"], journal, role="test", account=account)
+    number = int(made.stdout.split()[-1])
+    assert number not in before
+    assert shared_memory_left.undo({"kind": "shared_memory", "since": time.time() + 60}) is None
+    assert number in segments(account.uid)
+    undone = shared_memory_left.undo({"kind": "shared_memory", "since": time.time() - 60})
+    assert undone is not None and undone.what == "put back"
+    assert number not in segments(account.uid)
 
 
 def test_a_server_that_was_killed_leaves_no_shared_memory(

@@ -108,6 +108,8 @@ _DAMAGED: list[dict[str, object]] = [
     {"kind": "loop", "image": ["x"]},
     {"kind": "mount"},
     {"kind": "tracing_instance"},
+    {"kind": "shared_memory"},
+    {"kind": "shared_memory", "since": [1]},
     {"kind": "huge_pages", "path": {}},
 ]
 

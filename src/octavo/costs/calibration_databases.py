@@ -16,7 +16,7 @@ from octavo.costs import tables
 from octavo.costs.measure import CalibrationDatabase, empty
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
+from octavo.host import trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.owner import owner_of
@@ -73,7 +73,7 @@ def own_database(
             build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
             "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
         ]  # fmt: skip
-        children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
+        cluster.run_initdb(arguments, journal, account)
         group = stack.enter_context(server_group(levels, journal))
         server = stack.enter_context(
             cluster.start(build, data, _SETTINGS, journal, account, log=log, memory_group=group)

@@ -83,6 +83,8 @@ class Journal:
         """The control group of all its children, once there is one (`child_group`)."""
         self.groups: dict[int, Path] = {}
         """The control group of each child that runs, by its number."""
+        self.shared_memory: int | None = None
+        """The number of the entry for what killed servers leave, once there is one (`postgres.shared_memory_left`)."""
         self._next = 0
         self._lock = threading.Lock()  # a finished build is published beside the ones still compiling
 

@@ -36,6 +36,7 @@ UNDO = {
     "huge_pages": "octavo.hugepages.apply:undo_interrupted",
     "swap": "octavo.knobs.zram_swap:undo_swap",
     "zram": "octavo.knobs.zram_swap:undo_zram",
+    "shared_memory": "octavo.postgres.shared_memory_left:undo",
     "tracing_instance": "octavo.iotop.instance:undo_instance",
 }
 

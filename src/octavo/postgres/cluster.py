@@ -52,10 +52,13 @@ def initialise(
         build.program("initdb"), "--pgdata", directory, "--username", SUPERUSER, "--auth=trust", "--encoding=UTF8",
         "--locale=C", "--no-instructions", "--no-sync", f"--wal-segsize={wal_segment // 1024**2}", checksum_option,
     ]  # fmt: skip
-    children.check(
-        children.run([argument for argument in arguments if argument], journal, role="initdb", account=account),
-        "initdb",
-    )
+    run_initdb([argument for argument in arguments if argument], journal, account)
+
+
+def run_initdb(arguments: Sequence[str | Path], journal: Journal, account: Account) -> None:
+    """Runs initdb's command line to its end. Raises OctavoError when it fails."""
+    shared_memory_left.note(journal)
+    children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
 
 
 def would_have(
@@ -103,6 +106,8 @@ class Server:
     """The group below which it has its own, where it is stopped together with its client."""
     arguments: tuple[str | Path, ...] = ()
     """The command line that it was started with."""
+    started: float = 0.0
+    """When, in seconds since 1970."""
     _connection: psycopg.Connection[DictRow] | None = field(default=None)
 
     def __enter__(self) -> Self:
@@ -252,7 +257,7 @@ class Server:
         for process_entry in process_entries:
             children.ended(self.journal, process_entry)
         if (self.process.poll() or 0) < 0:
-            shared_memory_left.remove(self.process.pid, self.journal, self.account)
+            shared_memory_left.remove(self.started, self.account)
         if trees.remove(self.socket_directory):
             self.journal.done(directory_entry)
 
@@ -290,6 +295,8 @@ def start(
     if memory_group is not None:
         program_pages.read_first(build.program("postgres"), build.prefix / "lib", journal)
     log_file = trees.new_log(log)
+    shared_memory_left.note(journal)
+    started = time.time()
     try:
         process, process_entry = _launch(arguments, directory, journal, account, log_file, memory_group, below)
     finally:
@@ -297,7 +304,7 @@ def start(
     entries = [entry, process_entry]
     server = Server(
         build, directory, log, socket_directory, account, journal, process, entries, memory_group, below,
-        tuple(arguments),
+        tuple(arguments), started,
     )  # fmt: skip
     try:
         _wait_until_ready(server)

@@ -46,7 +46,7 @@ def scratch_server(
             build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
             "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
         ]  # fmt: skip
-        children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
+        cluster.run_initdb(arguments, journal, account)
         with _started(build, data, settings, journal, account, memory_group) as server:
             yield server
     finally:

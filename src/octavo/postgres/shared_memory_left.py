@@ -1,4 +1,4 @@
-"""Shared memory that a killed server leaves behind: its next start would remove it, and its data directory is gone.
+"""Shared memory that killed servers leave behind: their next start would remove it, and their data directory is gone.
 
 A postmaster has a small System V segment, by which it knows that another runs on its data directory, and POSIX segments
 for parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c).
@@ -9,6 +9,7 @@ ipc/dsm.c): of another server, that lives, nobody may have mapped those at the m
 import os
 import re
 import stat
+import subprocess
 import sys
 import time
 from array import array
@@ -18,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import OctavoError
-from octavo.host import children, trees
+from octavo.host import children, confine
 from octavo.host.careful_open import NO_LINK
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.kernel_text import lines, words
+from octavo.host.process import identify
+from octavo.host.undo import Entry, Undone
 
 _SEGMENTS = Path("/proc/sysvipc/shm")
 _DIRECTORY = Path("/dev/shm")  # noqa: S108 (where the C library has POSIX shared memory: shm_overview(7))
@@ -45,36 +48,63 @@ class _Segment:
     made: int
 
 
-def remove(postmaster: int, journal: Journal, account: Account) -> None:
-    """Removes the shared memory of a postmaster that was killed, as its account, once no process has a part of it.
+def note(journal: Journal) -> None:
+    """Has the journal remove what is left behind from now on, when it ends or is replayed. Before each first server.
 
-    That is its System V segment and, of the same user, POSIX segments that are as young and mapped by nobody: control
-    segments, whose postmasters are dead then, and what they name. Where it cannot, it stays: it is a megabyte.
+    A server that is killed is not the only one: initdb's bootstrap server leaves its own at any signal, as its handlers
+    are the default ones (src/backend/bootstrap/bootstrap.c, bootstrap_signals).
+    """
+    if journal.shared_memory is None:
+        journal.shared_memory = journal.record("shared_memory", since=time.time())
+
+
+def undo(entry: Entry) -> Undone | None:
+    """Removes what servers have left since the entry."""
+    if not remove(float(entry["since"]), children.server_account()):
+        return None
+    return Undone("put back", "removed shared memory of servers that were killed")
+
+
+def remove(since: float, account: Account) -> bool:
+    """Removes, as the account, the shared memory of its servers that were killed, if it is no older: `since` in seconds
+    since 1970. Returns whether there was any.
+
+    That is System V segments whose maker is dead and that no process has, and POSIX segments that are as young and
+    mapped by nobody: control segments, whose postmasters are dead then, and what they name. Where it cannot, they stay:
+    it is a megabyte.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
-    while any(one.attached for one in _segments(postmaster, account.uid)) and time.monotonic() < deadline:
+    while any(one.attached for one in _segments(since, account.uid)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    left = [one for one in _segments(postmaster, account.uid) if not one.attached]
+    left = [one for one in _segments(since, account.uid) if not one.attached]
     if not left:
-        return
-    since = min(one.made for one in left)
-    time.sleep(min(max(0.0, since + 1 + _YOUNGEST_SECONDS - time.time()), 1 + _YOUNGEST_SECONDS))
-    names = _left(account.uid, since)
-    with suppress(OctavoError):
+        return False
+    first = min(one.made for one in left)
+    time.sleep(min(max(0.0, first + 1 + _YOUNGEST_SECONDS - time.time()), 1 + _YOUNGEST_SECONDS))
+    names = _left(account.uid, first)
+    with suppress(OSError, OctavoError):
         if names:
-            trees.remove_inside(_DIRECTORY, names, journal, account)
-        numbers = [word for one in left for word in ("--shmem-id", str(one.number))]
-        children.run(["ipcrm", *numbers], journal, role="ipcrm", account=account)
+            _as_account(["rm", "-f", "--", *names], account)
+        _as_account(["ipcrm", *(word for one in left for word in ("--shmem-id", str(one.number)))], account)
+    return True
 
 
-def _segments(postmaster: int, owner: int) -> list[_Segment]:
-    """Those that this process made (proc_sysvipc(5): key, shmid, perms, size, cpid, lpid, nattch, uid, …, ctime)."""
+def _as_account(command: list[str], account: Account) -> None:
+    """Runs one of the system's programs in the directory of POSIX segments, where others may write, too."""
+    rights = confine.without_privileges(account.uid, account.gid, network=False)
+    environment = {"PATH": children.PLAIN_PATH, "LC_ALL": "C.UTF-8"}
+    subprocess.run([*rights, *command], cwd=_DIRECTORY, env=environment, capture_output=True, check=False)
+
+
+def _segments(since: float, owner: int) -> list[_Segment]:
+    """The user's System V segments that are no older and whose maker is dead (proc_sysvipc(5): key, shmid, perms, size,
+    cpid, lpid, nattch, uid, …, ctime)."""
     found: list[_Segment] = []
     with suppress(OSError):
         for line in lines(_SEGMENTS)[1:]:
             fields = words(line)
             one = _Segment(*(int(fields[place]) for place in (1, 4, 6, 7, 13)))
-            if one.creator == postmaster and one.owner == owner:
+            if one.owner == owner and one.made >= int(since) and identify(one.creator) is None:
                 found.append(one)
     return found
 
