@@ -40,9 +40,13 @@ def fill(server: Server, names: Sequence[str], scale: int, scan_scale: str = "0.
     if "tpcc" in names:
         tpcc_like.WORKLOAD.fill(server, _WAREHOUSES)
     if "tpch" in names:
-        with generator.lent_program(server) as program, server.connect(DATABASE) as connection:
+        with (
+            generator.lent_program(server) as program,
+            generator.stream(server, program, ["lineitem"], scan_scale) as rows,
+            server.connect(DATABASE) as connection,
+        ):
             connection.execute(f"CREATE TABLE lineitem ({schema.TABLES['lineitem']})".encode())
-            generator.copy_table(server, connection, program, "lineitem", scan_scale)
+            generator.copy_rows(connection, rows)
     server.disconnect()
     with server.connect(DATABASE) as connection:
         connection.execute("VACUUM (FREEZE, ANALYZE)")

@@ -259,7 +259,8 @@ def test_a_generator_that_fails_is_an_error_that_names_it(server: Server) -> Non
     with (
         generator.lent_program(server) as program,
         pytest.raises(OctavoError, match="tpchgen-cli failed"),
-        generator.stream(server, program, "no_table", "0.01") as pipe,
-        open(pipe, "rb", closefd=False) as file,
+        generator.stream(server, program, ["no_table"], "0.01") as rows,
+        open(rows.pipe, "rb", closefd=False) as file,
     ):
         assert file.read() == b""
+        rows.end()

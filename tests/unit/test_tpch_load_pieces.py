@@ -77,7 +77,7 @@ def test_a_step_has_the_time_of_its_slices_and_no_share_of_the_device_that_all_c
 
     record: Any = SimpleNamespace(before=before, used=used, after=after)
     load: Any = Load(lambda: None, SimpleNamespace(captured=list))
-    steps = LoadPieces(load, record)
+    steps = LoadPieces(load, record, "keys-first")
     begun = steps.begin(("load.copy", 1))
     begun.running.go()
     assert begun.running.wait(float("inf"))

@@ -1,14 +1,18 @@
-"""The data: tpchgen-cli writes a table as CSV into a pipe, COPY reads it from there. Nothing of it is on disk.
+"""The data: tpchgen-cli writes tables as CSV into a pipe, COPY reads them from there. Nothing of it is on disk.
 
 The generator (package `tpchgen-cli` on PyPI) gives the rows of TPC-H's dbgen. It runs as the servers' user, from a copy
-of its program that this user may execute.
+of its program that this user may execute. Before its first row it makes the text of all comments, which takes a second
+of CPU at any scale: one process writes all tables of a load, and a load begins when that has its first row.
 """
 
 import fcntl
 import os
+import select
+import subprocess
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +24,7 @@ from octavo.errors import HostError, OctavoError
 from octavo.host import children
 from octavo.postgres.cluster import Server
 from octavo.workload_support import files
+from octavo.workloads.tpch import schema
 
 _PACKAGE = _PROGRAM = "tpchgen-cli"
 _PIECE = 256 * 1024
@@ -55,49 +60,41 @@ def lent_program(server: Server) -> Generator[Path, None, None]:
         yield copy
 
 
-def copy_table(
-    server: Server, connection: psycopg.Connection[DictRow], generator: Path, table: str, scale: str
-) -> float:
-    """Streams one table from the generator into COPY. Returns the seconds of waiting for the generator.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A pipe with tables as CSV, each behind its header, in any order. They must be read to their end."""
 
-    Raises OctavoError when either fails, psycopg.Error by COPY.
-    """
-    waited = 0.0
-    statement = f"COPY {table} FROM STDIN (FORMAT csv, HEADER)".encode()
-    # The generator's end is looked at before COPY's: rows that were cut off are none.
-    with connection.cursor() as cursor, cursor.copy(statement) as copy, stream(server, generator, table, scale) as pipe:
-        while True:
-            before = time.perf_counter()
-            piece = os.read(pipe, _PIECE)
-            waited += time.perf_counter() - before
-            if not piece:
-                break
-            copy.write(piece)
-    return waited
+    pipe: int
+    tables: Sequence[str]
+    child: subprocess.Popen[str]
+
+    def wait_for_first(self) -> None:
+        """Waits until there is something to read, or never will be."""
+        select.select([self.pipe], [], [], _PATIENCE_SECONDS)
+
+    def end(self) -> None:
+        """Raises OctavoError when the generator has failed: what it wrote is not all, then."""
+        code = self.child.wait(_PATIENCE_SECONDS)
+        if code != 0:
+            words = (self.child.stderr.read(4096) if self.child.stderr else "").strip().splitlines()
+            last = words[-1] if words else "no output"
+            raise OctavoError(f"{_PROGRAM} failed (exit {code}) at {', '.join(self.tables)}: {last}")
 
 
 @contextmanager
-def stream(server: Server, generator: Path, table: str, scale: str) -> Generator[int, None, None]:
-    """A pipe with one table as CSV, which has a header. It must be read to its end within the context.
-
-    Raises OctavoError at the end when the generator has failed.
-    """
+def stream(server: Server, generator: Path, tables: Sequence[str], scale: str) -> Generator[Rows, None, None]:
+    """Starts the generator with these tables; its process is gone at the end."""
     reading, writing = os.pipe()
     try:
         _widen(reading)
         with os.fdopen(writing, "wb", buffering=0) as target:
             child, entry = children.start(
-                [generator, "csv", "--scale-factor", scale, "--tables", table, "--num-threads", "1", "--quiet",
-                 "--no-progress", "--stdout"],
+                [generator, "csv", "--scale-factor", scale, "--tables", ",".join(tables), "--num-threads", "1",
+                 "--quiet", "--no-progress", "--stdout"],
                 server.journal, role=_PROGRAM, account=server.account, below=server.below, stdout=target,
             )  # fmt: skip
         try:
-            yield reading
-            code = child.wait(_PATIENCE_SECONDS)
-            if code != 0:
-                words = (child.stderr.read(4096) if child.stderr else "").strip().splitlines()
-                last = words[-1] if words else "no output"
-                raise OctavoError(f"{_PROGRAM} failed (exit {code}) at {table}: {last}")
+            yield Rows(reading, tables, child)
         finally:
             if child.poll() is None:
                 child.kill()
@@ -107,6 +104,53 @@ def stream(server: Server, generator: Path, table: str, scale: str) -> Generator
             children.ended(server.journal, entry)
     finally:
         os.close(reading)
+
+
+def copy_rows(connection: psycopg.Connection[DictRow], rows: Rows) -> float:
+    """COPY of every table, as it comes. Returns the seconds of waiting for the generator.
+
+    Raises OctavoError when the generator fails, psycopg.Error by COPY.
+    """
+    waited, pending, missing = 0.0, b"\n", set(rows.tables)
+    copy: psycopg.Copy | None = None
+    # The generator's end is looked at before that of the last COPY: rows that were cut off are none.
+    with connection.cursor() as cursor, ExitStack() as current:
+        while True:
+            before = time.perf_counter()
+            piece = os.read(rows.pipe, _PIECE)
+            waited += time.perf_counter() - before
+            if not piece:
+                break
+            whole, newline, rest = (pending + piece).rpartition(b"\n")
+            pending = newline + rest
+            for table, text in parts(whole, missing):
+                if table is not None:
+                    missing.remove(table)
+                    current.close()
+                    copy = current.enter_context(cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv)".encode()))
+                if copy is not None and text:
+                    copy.write(text[1:] + b"\n")
+        rows.end()
+        if missing:
+            raise OctavoError(f"{_PROGRAM} wrote nothing of {', '.join(sorted(missing))}")
+    return waited
+
+
+def parts(text: bytes, tables: Collection[str]) -> Iterator[tuple[str | None, bytes]]:
+    """Cuts lines, each of which begins with a newline, at the headers of these tables: rows of the table before (None),
+    and of each that begins there.
+
+    >>> list(parts(b"\\n1,a\\n2,b\\nr_regionkey,r_name\\n0,AFRICA\\n1,ASIA", ["region", "nation"]))
+    [(None, b'\\n1,a\\n2,b'), ('region', b'\\n0,AFRICA\\n1,ASIA')]
+    """
+    # A row begins with a number, and no text has a newline.
+    begins = ((text.find(f"\n{schema.TABLES[table].split(' ', 1)[0]},".encode()), table) for table in tables)
+    found = sorted(one for one in begins if one[0] >= 0)
+    ends = [at for at, _ in found] + [len(text)]
+    yield None, text[: ends[0]]
+    for (at, table), end in zip(found, ends[1:], strict=True):
+        header = text.find(b"\n", at + 1, end)
+        yield table, text[header:end] if header >= 0 else b""
 
 
 def _widen(pipe: int) -> None:

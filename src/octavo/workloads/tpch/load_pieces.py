@@ -66,6 +66,7 @@ class LoadPieces:
 
     load: Loading
     record: LoadRecord
+    order: str
     done: list[str] = field(default_factory=list[str])
     cpu: float = 0.0
     running: RunningStep | None = None
@@ -74,7 +75,7 @@ class LoadPieces:
     @property
     def items(self) -> list[str]:
         """The steps, in the order of the levels."""
-        return [f"load.{name}" for name in loading.ORDERS[self.load.levels["order"]]]
+        return [f"load.{name}" for name in loading.ORDERS[self.order]]
 
     def enough(self, item: str) -> bool:
         """Whether the step has been run."""
@@ -107,7 +108,7 @@ class LoadPieces:
 def pieces(server: Server, levels: Levels) -> Generator[LoadPieces, None, None]:
     """The steps of a load that has not begun. Raises psycopg.Error."""
     with loading.opened(server, levels, levels["explain"]) as load:
-        steps = LoadPieces(load, LoadRecord(server))
+        steps = LoadPieces(load, LoadRecord(server), levels["order"])
         try:
             yield steps
         finally:

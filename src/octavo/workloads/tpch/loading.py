@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from octavo.postgres.cluster import DATABASE, Server
@@ -38,10 +37,8 @@ class LoadStep:
 class Loading:
     """A load on a connection of its own, of which each step is run once."""
 
-    server: Server
-    levels: Levels
     session: Session
-    program: Path
+    rows: generator.Rows
 
     def run(self, name: str) -> float:
         """One step. Returns the seconds for which COPY waited for the generator.
@@ -60,19 +57,21 @@ class Loading:
         connection = self.session.connection
         for statement in schema.CREATE:
             connection.execute(statement.encode())
-        return sum(
-            generator.copy_table(self.server, connection, self.program, table, self.levels["scale"])
-            for table in schema.TABLES
-        )
+        return generator.copy_rows(connection, self.rows)
 
 
 @contextmanager
 def opened(server: Server, levels: Levels, explain: str) -> Generator[Loading, None, None]:
-    """A load that has not begun. `explain` is a level of that factor. Raises psycopg.Error."""
-    with generator.lent_program(server) as program, server.connect(DATABASE) as connection:
+    """A load that has not begun, whose generator has. `explain` is a level of that factor. Raises psycopg.Error."""
+    with (
+        generator.lent_program(server) as program,
+        generator.stream(server, program, tuple(schema.TABLES), levels["scale"]) as rows,
+        server.connect(DATABASE) as connection,
+    ):
         session = Session(connection, explain)
         session.capture_nested()
-        yield Loading(server, levels, session, program)
+        rows.wait_for_first()
+        yield Loading(session, rows)
 
 
 def load(

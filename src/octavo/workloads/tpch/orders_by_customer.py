@@ -28,8 +28,8 @@ def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
         counts = array("l", bytes(array("l").itemsize * (1 + round(ROWS["customer"] * float(scale)))))
         with (
             generator.lent_program(server) as program,
-            generator.stream(server, program, "orders", scale) as pipe,
-            os.fdopen(os.dup(pipe), newline="") as lines,
+            generator.stream(server, program, ["orders"], scale) as orders,
+            os.fdopen(os.dup(orders.pipe), newline="") as lines,
         ):
             rows = csv.reader(lines)
             header = next(rows)
@@ -37,6 +37,7 @@ def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
             for row in rows:
                 if _LEFT_OUT.search(row[comment]) is None:
                     counts[int(row[customer])] += 1
+            orders.end()
         _answers[scale] = distribution(counts[1:])
     return _answers[scale]
 
