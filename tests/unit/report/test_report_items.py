@@ -197,8 +197,10 @@ def test_without_a_control_in_the_plan_none_is_said_to_have_failed(document: dic
 
 
 def test_plans_of_one_item_without_conditions(document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"distinct": 2, "counts": [0, 0, 0, 0, 0, 3, 2]}
-    monkeypatch.setattr("octavo.report.items.plan_table", lambda _: ("", [row]))
+    def one_item(_: object) -> tuple[str, list[dict[str, Any]]]:
+        return "", [{"distinct": 2, "counts": [0, 0, 0, 0, 0, 3, 2]}]
+
+    monkeypatch.setattr("octavo.report.items.plan_table", one_item)
     sentence, *_ = item_sentences(document)
     assert sentence.startswith(
         "0 of 1 item kept one plan in every cell. Of 5 differences of an item from the baseline, 0 are decided: "
