@@ -15,21 +15,15 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     share = buffers / memory
     seen = f"shared_buffers = {format_size(buffers)}, {percent(share)} of {human_size(memory)}"
     quarter = memory // 4 // _MB * _MB
-    if buffers >= memory:
+    fits = buffers < memory
+    if not fits or (share > _LARGE and "data" not in (asked.text_or_none("setting.debug_io_direct") or "")):
         return Finding(
             "warning",
-            f"shared_buffers = {format_size(buffers)}, and the memory is {human_size(memory)}",
-            f"{human_size(buffers - memory)} more than there is: the server does not start, or swaps or is killed once "
-            "its buffers are in use",
-            (alter("shared_buffers", format_size(quarter)),),
-            "restart",
-            "SHOW shared_buffers;",
-        )
-    if share > _LARGE and "data" not in (asked.text_or_none("setting.debug_io_direct") or ""):
-        return Finding(
-            "warning",
-            seen,
-            f"{human_size(memory - buffers)} are left for page cache, page tables and all that backends sort and hash",
+            seen if fits else f"shared_buffers = {format_size(buffers)}, and the memory is {human_size(memory)}",
+            f"{human_size(memory - buffers)} are left for page cache, page tables and all that backends sort and hash"
+            if fits
+            else f"{human_size(buffers - memory)} more than there is: the server does not start, or swaps or is killed "
+            "once its buffers are in use",
             (alter("shared_buffers", format_size(quarter)),),
             "restart",
             "SHOW shared_buffers;",
