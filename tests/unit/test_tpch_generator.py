@@ -88,6 +88,13 @@ def test_a_generator_that_fails_completes_no_copy_but_those_before(stream: bytes
     assert list(connection.copied) == ["orders"]
 
 
+def test_a_row_without_an_end_is_not_left_out_in_silence(stream: bytes) -> None:
+    connection = Connection()
+    with pytest.raises(OctavoError, match="in the middle of a row"):
+        copy(stream[:-2], list(_ROWS), connection)
+    assert "region" not in connection.copied
+
+
 def test_a_table_of_which_nothing_came_is_named(stream: bytes) -> None:
     with pytest.raises(OctavoError, match="wrote nothing of part, supplier"):
         copy(stream, [*_ROWS, "supplier", "part"], Connection())

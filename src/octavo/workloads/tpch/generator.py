@@ -131,6 +131,8 @@ def copy_rows(connection: psycopg.Connection[DictRow], rows: Rows) -> float:
                 if copy is not None and text:
                     copy.write(text[1:] + b"\n")
         rows.end()
+        if pending != b"\n":
+            raise OctavoError(f"{_PROGRAM} ended in the middle of a row")
         if missing:
             raise OctavoError(f"{_PROGRAM} wrote nothing of {', '.join(sorted(missing))}")
     return waited
