@@ -51,8 +51,8 @@ class _Segment:
 def note(journal: Journal) -> None:
     """Has the journal remove what is left behind from now on, when it ends or is replayed. Before each first server.
 
-    A server that is killed is not the only one: initdb's bootstrap server leaves its own at any signal, as its handlers
-    are the default ones (src/backend/bootstrap/bootstrap.c, bootstrap_signals).
+    initdb's bootstrap server leaves its own at any signal, because it has the default handlers
+    (src/backend/bootstrap/bootstrap.c, bootstrap_signals).
     """
     if journal.shared_memory is None:
         journal.shared_memory = journal.record("shared_memory", since=time.time())

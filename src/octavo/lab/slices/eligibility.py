@@ -143,7 +143,7 @@ def not_here(
             if not freezes:
                 return "device: this host has no control group in which a cell could be paused with its device"
         # Idle servers would write, and work on what was loaded, in the others' time.
-        if isinstance(workload, RunsInPieces) and not workload.only_reads(cell.levels) and not freezes:
+        if isinstance(workload, RunsInPieces) and not only_reads(workload, cell.levels) and not freezes:
             return "this host has no control group in which a load could be paused"
     return None
 
