@@ -191,9 +191,20 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
         **background(trace.summary),
-        checkpoint_interval=None if cycle is None else max(1, round(cycle * 1e6)),
+        checkpoint_interval=None if cycle is None else max(1, round(_traced(trace, size, cycle) * 1e6)),
         **_logged(trace, size, shrunk, cycle),
     )
+
+
+def _traced(trace: Recorded, size: Size, cycle: float) -> float:
+    """Seconds of the trace in which a page is accessed as often as in a checkpoint cycle of the predicted server.
+
+    With four times the data the same accesses are of four times as many pages, each of which has a quarter of them. A
+    page of the trace stands for four, and has in a second what each of them has in four. With less data a cycle is
+    longer than the recorded one, but not longer than what the trace has.
+    """
+    first, last = trace.summary["times"] or (0, 1)
+    return min(cycle / size.data_factor, max(cycle, (last - first) / 1e6 * (MARKS - 1) / MARKS))
 
 
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
@@ -251,6 +262,7 @@ def _rates(
     cycle: float | None,
 ) -> Rates:
     """From the series of a server, or of each of its miniatures."""
+    cycle = None if cycle is None else _traced(trace, size, cycle)
     empty: _Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
     series = [empty, *(_whole(parts) for parts in zip(*counts, strict=True))]
     end = series[-1]
