@@ -137,3 +137,14 @@ def test_a_difference_is_said_in_words() -> None:
     for one in plans.values():
         for other in plans.values():
             assert bool(differences(one, other)) == (one != other)
+
+
+def test_an_index_of_a_subplan_is_not_one_that_its_table_is_read_with() -> None:
+    """As the filter of TPC-H's query 20 has it."""
+    looked_up = Shape("Aggregate", below=(Shape("Index Scan", "lineitem", "lineitem_part"),))
+    scanned = Shape("Aggregate", below=(Shape("Seq Scan", "lineitem"),))
+    before, after = (Shape("Seq Scan", "partsupp", subplans=(one,)) for one in (looked_up, scanned))
+    assert differences(before, after) == ["lineitem: Index Scan using lineitem_part → Seq Scan"]
+    bitmap = Shape("BitmapAnd", below=(Shape("Bitmap Index Scan", index="a"), Shape("Bitmap Index Scan", index="b")))
+    heap = Shape("Bitmap Heap Scan", "partsupp", below=(bitmap,), subplans=(looked_up,))
+    assert differences(before, heap) == ["partsupp: Seq Scan → Bitmap Heap Scan using a+b", "with BitmapAnd"]
