@@ -81,10 +81,13 @@ def _order(shape: Shape) -> str:
 
 
 def _others(shape: Shape) -> "Counter[str]":
-    """How often each node is there that neither reads nor joins."""
-    return Counter(
+    """How often each node is there that neither reads nor joins, and subplans of either kind."""
+    found = Counter(
         node.what for node in shape.nodes() if not _is_join(node) and node.relation is None and node.index is None
     )
+    for node in shape.nodes():
+        found.update({"SubPlan": len(node.subplans), "hashed SubPlan": len(node.hashed)})
+    return found
 
 
 def _is_join(node: Shape) -> bool:
