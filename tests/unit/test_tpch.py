@@ -12,6 +12,7 @@ from octavo.costs.calibrate import CalibrationRequest
 from octavo.errors import OctavoError, UsageError
 from octavo.observation import Observation
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
+from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.costs import cost_settings
 from octavo.workloads.tpch.duckdb_tpch import QUERIES, RANDOM_TEXT, known, rows_of
 from octavo.workloads.tpch.query import Ran, Session, document
@@ -173,6 +174,16 @@ def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -
     assert (None, 1) not in numbers(result.observations, "seconds")
     assert numbers(result.observations, "seconds")["q6", 2] == 1.0
     assert (result.facts["timed_out"], result.facts["restarts"]) == (["q6 (1)"], 3)
+
+
+def test_plans_of_a_query_have_an_order_of_their_own() -> None:
+    """Two trials whose runs had the same two plans, one after the other, had the same plans."""
+    other = {"Plan": {"Node Type": "Seq Scan", "Relation Name": "lineitem"}}
+    one, again = Captured(), Captured()
+    for captured, plans in ((one, (PLAN, other)), (again, (other, PLAN))):
+        for repetition, plan in enumerate(plans, 1):
+            captured.add("q1", f"q1.{repetition}", [plan])
+    assert one.facts()["plans"] == again.facts()["plans"]
 
 
 def test_a_wrong_result_ends_the_trial() -> None:
