@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -128,6 +129,24 @@ def test_costs_are_compared_by_the_plans_that_they_choose() -> None:
     assert (default.seconds, scaled.seconds) == pytest.approx((1.0, 0.5))
     assert (default.regret, scaled.regret) == pytest.approx((2.0, 1.0))
     assert default.worst == ("q1", pytest.approx(2.0))
+    assert default.queries == 1
+
+
+def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
+    """Plan B, the default costs' at 32 kB, did not end: no costs have a sum there that could be compared."""
+    table = planted()
+    next(one for one in table.entries if (one.block, one.plan) == (LARGE, INDEX.identity)).seconds[:] = [1.0, None]
+    default, scaled = (chosen([table], costs, LARGE, SMALL) for costs in ("default", "scaled"))
+    assert (default.queries, default.regret, default.worst, default.cut_off) == (0, None, None, ("q1",))
+    assert (scaled.queries, scaled.regret, scaled.cut_off) == (0, None, ())
+    made = document([table, replace(planted(), query="q2")], SMALL, ["default", "scaled"], {"statistics": "own"})
+    json.dumps(made, allow_nan=False)
+    out = StringIO()
+    Console(file=out, width=120).print(view(made))
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert "default 32kB 1 1.00 s 500 ms × 2.00 2 q2 × 2.00" in lines
+    assert "Cancelled at the time limit, and not in these times: q1 (default, 32kB)." in lines
+    assert "q1 A 100 % B cut off" in lines
 
 
 # ── Where plans part ──────────────────────────────────────────────────────────────────────────
