@@ -50,6 +50,21 @@ def test_methods_that_the_plan_does_not_have_are_switched_off() -> None:
     assert "enable_nestloop" not in found.settings and "enable_seqscan" not in found.settings
 
 
+def test_a_hash_of_each_worker_is_none_that_they_share() -> None:
+    def plan(kind: str) -> Shape:
+        inner = Shape(f"{kind}Hash", below=(Shape(f"{kind}Seq Scan", "u"),))
+        return Shape("Gather", below=(Shape(f"{kind}Hash Join", below=(Shape("Parallel Seq Scan", "t"), inner)),))
+
+    shared, own = plan("Parallel "), plan("")
+
+    def planner(settings: Mapping[str, str]) -> Shape:
+        return own if settings.get("enable_parallel_hash") == "off" else shared
+
+    found = force(planner, own, page_ratio=1.0, tries=60)
+    assert found is not None and "enable_hashjoin" not in found.settings
+    assert force(lambda settings: own, shared, page_ratio=1.0, tries=60) is None
+
+
 def test_the_rest_is_searched_from_what_comes_nearest() -> None:
     def planner(settings: Mapping[str, str]) -> Shape:
         cheap = float(settings.get("cpu_tuple_cost", 0.01)) < 0.002
