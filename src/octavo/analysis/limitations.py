@@ -11,6 +11,12 @@ from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 from octavo.units import human_count
 
+# What follows from runs that were cancelled, beside the sentence that names them.
+CANCELLED = (
+    "An item of which a run was cancelled at the time limit has no time and no ratio in that cell, and neither has the "
+    "total: the runs that ended are the fast ones."
+)
+
 
 def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary: str, title: str) -> list[str]:
     """A sentence for each control of either kind that seems to differ, over all conditions at once."""
@@ -72,10 +78,7 @@ def limits(
         which = "the one load that was" if loads == [1] else f"the {_numbers(loads)} loads that were"
         found.append(f"Conditional verdicts hold only for {which} measured; another load may give another result.")
     if any(metric == CUT_OFF for _, metric in values):
-        found.append(
-            "An item of which a run was cancelled at the time limit has no time and no ratio in that cell, and neither "
-            "has the total: the runs that ended are the fast ones."
-        )
+        found.append(CANCELLED)
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
     hosts = max((int(effect.get("hosts", 1)) for effect in effects), default=1)
