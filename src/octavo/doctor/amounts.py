@@ -109,11 +109,3 @@ def percent(share: float) -> str:
     ('12 %', '0.4 %')
     """
     return f"{share * 100:.0f} %" if share >= 0.0095 else f"{share * 100:.1g} %"
-
-
-def alter(name: str, value: str) -> str:
-    """The line that sets it."""
-    return f"ALTER SYSTEM SET {name} = '{value}';"
-
-
-RELOAD = "SELECT pg_reload_conf();"

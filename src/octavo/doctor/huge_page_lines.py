@@ -2,11 +2,12 @@
 
 from octavo.doctor.amounts import HugePages, shared_memory
 from octavo.doctor.facts import RuleFacts
-from octavo.hugepages.advice import SYSCTL_FILE, advise
+from octavo.doctor.lines import Line
+from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
 from octavo.hugepages.needed import ServerPages
 
 
-def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
+def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     """What to write where, as exact lines."""
     pool = wanted.pool
     server = ServerPages(
@@ -27,6 +28,4 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
         [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]]
         or [f"# on the kernel's command line: {told['kernel_command_line']}"]
     )  # fmt: skip
-    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, _, value in
-                (line.partition(" = ") for line in told["postgresql_conf"])]  # fmt: skip
-    return (*boot, *settings)
+    return (*boot, *settings(pool.page, server, wanted.default))

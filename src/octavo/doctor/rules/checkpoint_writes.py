@@ -1,8 +1,9 @@
 """A checkpoint that writes while reads wait for the same disk."""
 
-from octavo.doctor.amounts import RELOAD, alter, percent
+from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import human_duration, human_size
 
 _BUSY, _SHARE, _FEWEST = 0.90, 0.50, 50.0

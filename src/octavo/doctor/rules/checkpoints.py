@@ -1,8 +1,8 @@
 """Checkpoints that come because max_wal_size is reached, not because their time has come."""
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import format_size, human_duration
 
 _FEW = 20

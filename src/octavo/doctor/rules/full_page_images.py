@@ -1,8 +1,9 @@
 """The share of full-page images in the WAL."""
 
-from octavo.doctor.amounts import RELOAD, alter, percent
+from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import human_size
 
 _SETTLED, _ENOUGH, _MUCH = 3600.0, 1024**3, 0.60

@@ -5,9 +5,9 @@ RWF_ATOMIC, Linux 6.11 and later, which PostgreSQL up to 18 does not use. What t
 anywhere between two sectors, also on such a device.
 """
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import human_size
 
 _COPY_ON_WRITE = ("zfs", "btrfs", "bcachefs")

@@ -1,8 +1,9 @@
 """Huge pages of another size than those that there are, or so large that much of the last one is wasted."""
 
-from octavo.doctor.amounts import alter, huge_pages, on_huge_pages, percent, pools, shared_memory
+from octavo.doctor.amounts import huge_pages, on_huge_pages, percent, pools, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
 _MOST_WASTED = 0.25

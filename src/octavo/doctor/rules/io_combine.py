@@ -1,8 +1,8 @@
 """io_combine_limit: how many blocks one request of PostgreSQL may have."""
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import format_size, human_size
 
 _DEFAULT = 128 * 1024

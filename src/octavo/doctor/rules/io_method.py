@@ -1,8 +1,8 @@
 """io_method = sync, where PostgreSQL could read ahead of itself."""
 
-from octavo.doctor.amounts import alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import alter
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:

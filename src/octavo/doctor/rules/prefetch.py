@@ -1,8 +1,8 @@
 """effective_io_concurrency against a solid-state disk."""
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:

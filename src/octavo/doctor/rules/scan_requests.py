@@ -1,8 +1,8 @@
 """The size of the requests that sequential scans really made."""
 
-from octavo.doctor.amounts import RELOAD
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD
 from octavo.units import human_size
 
 _COUNTS_BYTES = 180000

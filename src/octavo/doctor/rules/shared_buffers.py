@@ -1,8 +1,9 @@
 """shared_buffers against the memory that there is, and the page cache beside it."""
 
-from octavo.doctor.amounts import alter, memory_bytes, percent
+from octavo.doctor.amounts import memory_bytes, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
 _LARGE, _DEFAULT = 0.60, 128 * 1024**2

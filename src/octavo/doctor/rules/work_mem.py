@@ -1,8 +1,9 @@
 """work_mem times the sessions that may use it, and what autovacuum may take besides."""
 
-from octavo.doctor.amounts import RELOAD, alter, memory_bytes
+from octavo.doctor.amounts import memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import format_size, human_size
 
 _DEFAULT, _MB = 4 * 1024**2, 1024**2
