@@ -423,6 +423,27 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "mount", "line", "takes"),
+    [
+        # Mounting it with a stripe that it was not made for is refused, and stops the boot if fstab says so.
+        ("rw", "/data", "mkfs.xfs -d su=524288,sw=4 DEVICE", "a new filesystem"),
+        ("rw,sunit=384,swidth=768", "/data", "mkfs.xfs -d su=524288,sw=4 DEVICE", "a new filesystem"),
+        # The RAID has grown.
+        ("rw,sunit=1024,swidth=3072", "/data", "mount -o sunit=1024,swidth=4096 /data", "restart"),
+        ("rw,sunit=256,swidth=1024", "/data", "mount -o sunit=1024,swidth=4096 /data", "restart"),
+        ("rw,sunit=1024,swidth=3072", "/", "rootflags=sunit=1024,swidth=4096", "reboot"),
+    ],
+)
+def test_an_xfs_is_realigned_by_mount_options_only_where_it_takes_them(
+    options: str, mount: str, line: str, takes: str
+) -> None:
+    changes = RAID | {"host.fs.options": options, "host.fs.mount": mount}
+    assert any(line in one for one in fix("raid-stripe", changes))
+    found = result("raid-stripe", changes).finding
+    assert found is not None and found.takes.startswith(takes)
+
+
+@pytest.mark.parametrize(
     ("ratio", "limit", "line"),
     [
         (50, 64 * GB, "echo 'vm.overcommit_ratio = 70' > "),
