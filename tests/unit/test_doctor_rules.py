@@ -422,6 +422,16 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found[1:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
 
 
+def test_a_server_starts_with_its_larger_wal_segments() -> None:
+    """Two segments are the least that min_wal_size and max_wal_size may be."""
+    much = {"server.wal.bytes": 20000 * GB, "setting.max_wal_size": GB, "setting.min_wal_size": 80 * MB}
+    lines = fix("wal-segment", much)
+    assert lines[0] == "ALTER SYSTEM SET min_wal_size = '512MB';"
+    assert lines[2].startswith("pg_resetwal --wal-segsize=256 ")
+    assert "ALTER SYSTEM SET max_wal_size = '512MB';" in fix("wal-segment", much | {"setting.max_wal_size": 256 * MB})
+    assert not any("SET" in line for line in fix("wal-segment", much | {"setting.min_wal_size": GB}))
+
+
 @pytest.mark.parametrize(
     ("options", "mount", "line", "takes"),
     [
