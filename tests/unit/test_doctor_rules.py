@@ -342,11 +342,17 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.drivers": ["acpi-cpufreq"]}, "note"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"]}, "ok"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.preferences": ["power"]}, "note"),
-        ("numa", {"host.numa.balancing": 1}, "note"),
+        # Pages of hugetlb are passed over, and 2 moves them between fast and slow memory only.
+        ("numa", {"host.numa.balancing": 1}, "ok"),
+        ("numa", SMALL_PAGES | {"host.numa.balancing": 1}, "note"),
+        ("numa", SMALL_PAGES | {"host.numa.balancing": 2}, "ok"),
         ("khugepaged", KHUGEPAGED, "ok"),
         ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 0}, "warning"),
         ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 0, "host.thp.enabled": "never"}, "ok"),
         ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 10}, "note"),
+        # The kernel's default with pages of 64 kB.
+        ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pages_to_scan": 65_536, "host.memory.page_bytes": 64 * kB},
+         "ok"),
         ("oom-group", {"host.process.oom_group": False}, "ok"),
         ("oom-group", {"host.process.oom_group": True, "host.process.postmaster_oom_adj": 0}, "note"),
         ("oom-group", {"host.process.oom_group": True, "host.process.postmaster_oom_adj": -1000}, "ok"),
@@ -406,6 +412,8 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
         ("work-mem", {"setting.work_mem": GB, "setting.max_connections": 100, "setting.hash_mem_multiplier": 2.0},
          "one hash in each session is 200 GB"),
+        ("transparent-huge-pages", {"host.thp.enabled": "always", "host.memory.page_bytes": 64 * kB}, "take 512 MB"),
+        ("transparent-huge-pages", {"host.thp.enabled": "always", "host.thp.shmem": "always"}, "and shared_buffers by"),
         ("wal-block", {"host.fs.block_bytes": 64 * kB}, "a commit of one block writes 64 kB: 8 times the bytes"),
     ],
 )  # fmt: skip

@@ -14,6 +14,8 @@ GB = 1024**3
 # Shared memory besides shared_buffers, before PostgreSQL 15 can be asked for it: seen here 6 to 13 % at 8 kB blocks
 # (docs/hugepages.md: 128 MB takes 144 MB, 16 MB takes 24 MB).
 _BESIDE = 0.13
+# Values of shmem_enabled with which shared memory may get transparent huge pages.
+SHMEM_THP = ("always", "within_size", "force")
 
 
 @dataclass(frozen=True, slots=True)
