@@ -49,6 +49,7 @@ CHECKPOINT = BUSY | {
     "setting.checkpoint_completion_target": 0.9, "live.server.checkpoint_bytes_per_second": 20.0 * MB,
     "live.server.checkpoint_dirtied_bytes_per_second": 21.0 * MB, "live.device.written_bytes_per_second": 22.0 * MB,
 }  # fmt: skip
+SMALL_READS = {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "setting.io_combine_limit": 8 * kB}
 TWICE = {
     "setting.shared_buffers": 64 * GB, "server.buffers.used_bytes": 60 * GB, "server.buffers.in_page_cache_share": 0.8,
 }  # fmt: skip
@@ -193,7 +194,13 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("io-method", {"setting.io_method": {"absent": "PostgreSQL 16 has no such setting"}}, "not applicable"),
         ("prefetch", {"setting.effective_io_concurrency": 1}, "note"),
         ("prefetch", {"setting.effective_io_concurrency": 1, "host.device.rotational": True}, "not applicable"),
-        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "note"),
+        ("prefetch", {"host.device.rotational": {"unknown": "another host"}}, "ok"),
+        ("scan-requests", SMALL_READS, "note"),
+        # Nothing limits them: what is read are the gaps between cached blocks.
+        ("scan-requests", SMALL_READS | {"setting.io_combine_limit": 128 * kB}, "ok"),
+        ("scan-requests", SMALL_READS | {"server.scans.hits": 10**7}, "ok"),
+        ("scan-requests", SMALL_READS | {"setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB},
+         "note"),
         ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "server.version_number": 170002},
          "not applicable"),
         ("scan-requests", {"server.scans.reads": 100}, "not applicable"),
@@ -413,7 +420,7 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("folio-writes", CHECKPOINT | {"live.server.checkpoint_dirtied_bytes_per_second": 160.0 * MB},
          "a changed block of 8 kB has up to 128 kB written: 8.0 times the bytes"),
         # 100 MB/s of 8 kB: the thread counts 12,500 and 781 in powers of ten; 90 disks against 6.
-        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "12,800 requests/s; with 128 kB per request "
+        ("scan-requests", SMALL_READS, "12,800 requests/s; with 128 kB per request "
          "800. In rotating disks of 140 per second each: 92 against 6"),
         # 138 GB of shared_buffers, 80 connections, 192 GB: 25 GB of page tables were published.
         ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
@@ -437,6 +444,16 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     # Six of the pool are somebody else's.
     assert found[0].startswith("echo 'vm.nr_hugepages = 16902' > /etc/sysctl.d/")
     assert found[1:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
+
+
+def test_limits_of_requests_are_set_not_reset() -> None:
+    """RESET leaves what postgresql.conf says."""
+    assert fix("io-combine-limit", {"setting.io_combine_limit": 16 * kB})[0] == (
+        "ALTER SYSTEM SET io_combine_limit = '128kB';"
+    )
+    assert fix("scan-requests", SMALL_READS)[0] == "ALTER SYSTEM SET io_combine_limit = '128kB';"
+    few = SMALL_READS | {"setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB}
+    assert fix("scan-requests", few)[0] == "ALTER SYSTEM SET shared_buffers = '25MB';"
 
 
 def test_a_server_starts_with_its_larger_wal_segments() -> None:
