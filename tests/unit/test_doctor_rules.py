@@ -301,6 +301,9 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("work-mem", {"setting.work_mem": 512 * MB}, "note"),
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB}, "note"),
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB, "setting.autovacuum_work_mem": 64 * MB}, "ok"),
+        # Before 17 vacuum takes 1 GB at most.
+        ("work-mem", {"setting.maintenance_work_mem": 40 * GB, "server.version_number": 160004}, "ok"),
+        ("work-mem", {"setting.shared_buffers": 200 * GB}, "not applicable"),
         ("work-mem", {"setting.work_mem": GB}, "warning"),
         ("work-mem", {"setting.work_mem": 4 * MB, "setting.max_connections": 14000}, "ok"),
         ("work-mem", {"setting.work_mem": 4 * MB, "setting.max_connections": 60000}, "warning"),
@@ -444,6 +447,16 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     # Six of the pool are somebody else's.
     assert found[0].startswith("echo 'vm.nr_hugepages = 16902' > /etc/sysctl.d/")
     assert found[1:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
+
+
+def test_what_takes_the_memory_is_what_is_made_smaller() -> None:
+    assert fix("work-mem", {"setting.maintenance_work_mem": 40 * GB}) == [
+        "ALTER SYSTEM SET autovacuum_work_mem = '8GB';", "SELECT pg_reload_conf();",
+    ]  # fmt: skip
+    assert fix("work-mem", {"setting.work_mem": GB})[0].startswith("ALTER SYSTEM SET work_mem = ")
+    many = {"setting.work_mem": MB, "setting.hash_mem_multiplier": 2.0, "setting.max_connections": 200_000}
+    assert fix("work-mem", many)[:2] == ["# then on standbys", "ALTER SYSTEM SET max_connections = '24528';"]
+    assert fix("work-mem", many | {"server.in_recovery": True})[0].startswith("# this is a standby")
 
 
 def test_limits_of_requests_are_set_not_reset() -> None:
