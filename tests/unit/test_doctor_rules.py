@@ -249,6 +249,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("huge-page-size", {"setting.huge_page_size": GB, "setting.shared_memory_size": 2 * GB + 100 * MB,
                             "setting.shared_memory_size_in_huge_pages": 3, "setting.shared_buffers": 2 * GB,
                             "host.huge.pools": [pool(), pool(GB, 3, 0)]}, "note"),
+        ("huge-page-size", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB, 40, 40)],
+                                          "server.version_number": 130014}, "ok"),
         ("huge-pages-nodes", {"host.huge.pools": [pool(total=17000, nodes=(17000, 0))]}, "note"),
         ("huge-pages-nodes", {"host.numa.nodes": 1}, "not applicable"),
         ("huge-pages-boot", {"host.huge.at_boot": []}, "note"),
@@ -267,6 +269,12 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("page-tables", SMALL_PAGES | {"setting.max_connections": 2000, "host.process.page_tables_bytes": 10 * GB},
          "error"),
         ("page-tables", SMALL_PAGES | {"setting.max_connections": 100}, "ok"),
+        # Transparent ones may come or not: what there is now decides.
+        ("page-tables", SMALL_PAGES | {"setting.max_connections": 1000, "host.thp.shmem": "always"}, "ok"),
+        ("page-tables", SMALL_PAGES | {"host.process.page_tables_bytes": 10 * GB, "host.thp.shmem": "always"},
+         "warning"),
+        ("page-tables", SMALL_PAGES | {"host.process.page_tables_bytes": 10 * GB, "host.huge.pools": {"unknown": "x"}},
+         "warning"),
         ("transparent-huge-pages", {"host.thp.enabled": "always"}, "note"),
         ("transparent-huge-pages", {"host.thp.enabled": "always", "host.thp.defrag": "always"}, "warning"),
         ("transparent-huge-pages", {"host.thp.enabled": {"absent": "there is no such file"}}, "not applicable"),
@@ -446,7 +454,30 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     found = fix("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=10, free=4)]})
     # Six of the pool are somebody else's.
     assert found[0].startswith("echo 'vm.nr_hugepages = 16902' > /etc/sysctl.d/")
-    assert found[1:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
+    assert found[1].startswith("cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # restart only when it "
+                               "prints 16902:")  # fmt: skip
+    assert found[2:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
+
+
+def test_a_container_is_told_what_its_host_has_to_do() -> None:
+    small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.container": "Kubernetes"}
+    lines = fix("huge-pages", small)
+    assert lines[0] == "# on the host of this container (Kubernetes):"
+    assert lines[3] == "# in the pod: resources: {limits: {hugepages-2Mi: 33792Mi}}"
+
+
+def test_a_group_gets_room_for_the_server_beside_what_others_use() -> None:
+    limits = {"host.huge.group_limits": [group(34 * GB, 2 * GB)], "host.huge.pools": [pool(total=40000, free=39000)]}
+    lines = fix("huge-pages-group", SMALL_PAGES | limits)
+    assert lines[-1].startswith(f"echo {16896 * 2 * MB + 2 * GB} > /sys/fs/cgroup/x/hugetlb.2MB.max")
+
+
+def test_the_rest_of_a_huge_page_is_filled() -> None:
+    lines = fix("huge-page-size", {
+        "setting.huge_page_size": GB, "setting.shared_memory_size": 2 * GB + 100 * MB, "setting.shared_buffers": 2 * GB,
+        "setting.shared_memory_size_in_huge_pages": 3, "host.huge.pools": [pool(), pool(GB, 3, 0)],
+    })  # fmt: skip
+    assert lines[1] == "ALTER SYSTEM SET shared_buffers = '2928MB';"
 
 
 def test_what_takes_the_memory_is_what_is_made_smaller() -> None:
