@@ -174,6 +174,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("wal-block", {"host.memory.page_bytes": 64 * kB}, "ok"),
         ("wal-block", {"host.fs.block_bytes": 16 * kB}, "note"),
         ("wal-block", {"host.fs.block_bytes": 128 * kB}, "note"),
+        ("wal-block", {"host.fs.block_bytes": 128 * kB, "host.fs.wal_elsewhere": True}, "not applicable"),
+        ("wal-block", {"host.fs.block_bytes": 128 * kB, "host.fs.wal_elsewhere": {"unknown": "x"}}, "note"),
         ("wal-block", {"setting.wal_block_size": 4 * kB}, "ok"),
         ("wal-block", {"setting.wal_block_size": 2 * kB}, "note"),
         ("wal-segment", {"server.wal.bytes": 20000 * GB}, "note"),
@@ -320,6 +322,9 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("connections", {"server.connections": 1000, "server.idle_connections": 950, "host.process.count": 1010,
                          "host.process.private_bytes": 1300 * MB}, "note"),
         ("connections", {"server.connections": 1000, "server.idle_connections": 200}, "ok"),
+        ("connections", {"server.connections": 300, "server.idle_connections": 290}, "ok"),
+        ("connections", {"server.connections": 300, "server.idle_connections": 290, "host.cpu.group_cores": 2,
+                         "host.process.count": 310}, "note"),
         ("connections", {"server.connections": 1000, "server.idle_connections": {"unknown": "x"}}, "unknown"),
         ("random-page-cost", {"setting.random_page_cost": 4.0}, "warning"),
         ("random-page-cost", {"setting.random_page_cost": 4.0, "server.databases_bytes": GB}, "note"),
@@ -478,6 +483,15 @@ def test_the_rest_of_a_huge_page_is_filled() -> None:
         "setting.shared_memory_size_in_huge_pages": 3, "host.huge.pools": [pool(), pool(GB, 3, 0)],
     })  # fmt: skip
     assert lines[1] == "ALTER SYSTEM SET shared_buffers = '2928MB';"
+
+
+def test_another_page_size_is_advised_where_there_is_one() -> None:
+    large = {"host.memory.page_bytes": 64 * kB}
+    assert fix("kernel-page", large)[1:] == ["octavo build --data-block 32kB"]  # x86-64, ppc64le …
+    arm = fix("kernel-page", large | {"host.machine": "aarch64"})
+    assert arm[1].startswith("dnf install kernel-core")
+    arm = fix("kernel-page", large | {"host.machine": "aarch64", "host.fs.block_bytes": 64 * kB})
+    assert arm[0].startswith("# first copy the data directory: its filesystem has blocks of 64 kB")
 
 
 def test_what_takes_the_memory_is_what_is_made_smaller() -> None:
