@@ -485,6 +485,22 @@ def test_the_rest_of_a_huge_page_is_filled() -> None:
     assert lines[1] == "ALTER SYSTEM SET shared_buffers = '2928MB';"
 
 
+def test_swap_is_read_back_only_into_memory_that_is_free() -> None:
+    swapped = {"host.swap.total_bytes": 8 * GB, "host.swap.free_bytes": 2 * GB, "host.process.swap_bytes": GB}
+    assert "swapoff -a && swapon -a" in fix("swap", swapped)
+    assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.memory.available_bytes": 10 * GB})
+    assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.swap.free_bytes": {"unknown": "x"}})
+
+
+def test_the_unit_is_the_postmasters() -> None:
+    """postgresql.service is a target on Debian, and another server's beside postgresql-17.service."""
+    old = {"setting.io_method": "io_uring", "host.process.memlock_bytes": 64 * kB, "host.kernel": "5.10.0-28-amd64"}
+    group = {"host.process.oom_group": True, "host.process.postmaster_oom_adj": 0, "host.memory.overcommit": 0}
+    for rule, changes in (("memlock", old), ("oom-group", group), ("oom", group)):
+        assert fix(rule, changes)[0] == "# systemctl edit $(ps -o unit= -p $(head -1 $PGDATA/postmaster.pid))"
+    assert fix("oom-group", group | {"host.container": "Kubernetes"})[1] == "singleProcessOOMKill: true"
+
+
 def test_another_page_size_is_advised_where_there_is_one() -> None:
     large = {"host.memory.page_bytes": 64 * kB}
     assert fix("kernel-page", large)[1:] == ["octavo build --data-block 32kB"]  # x86-64, ppc64le …
@@ -550,7 +566,8 @@ def test_an_xfs_is_realigned_by_mount_options_only_where_it_takes_them(
     [
         (50, 64 * GB, "echo 'vm.overcommit_ratio = 70' > "),
         (90, 115 * GB, "echo 'vm.overcommit_ratio = 95' > "),
-        (0, 64 * GB, f"echo 'vm.overcommit_kbytes = {int(0.7 * 128 * GB) // kB}' > "),  # overcommit_kbytes is in force
+        # overcommit_kbytes is in force. The memory less 17,000 huge pages is what may be promised.
+        (0, 64 * GB, f"echo 'vm.overcommit_kbytes = {int(64 * GB + 0.2 * (128 * GB - 17000 * 2 * MB)) // kB}' > "),
         (100, 128 * GB, "# all of the memory is promised"),
         (0, 128 * GB, "# all of the memory is promised"),
     ],

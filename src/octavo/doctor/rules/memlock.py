@@ -4,6 +4,7 @@ import re
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import EDIT_UNIT
 from octavo.units import human_size
 
 _NOT_CHARGED_FROM = (5, 12)
@@ -30,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"io_method = io_uring on Linux {kernel} with memlock {human_size(limit)}",
         f"before Linux 5.12 rings are locked memory: those of {connections:,} connections do not fit, and the "
         "server fails to start with ENOMEM",
-        ("# systemctl edit postgresql.service", "[Service]", "LimitMEMLOCK=infinity"),
+        (EDIT_UNIT, "[Service]", "LimitMEMLOCK=infinity"),
         "restart",
         "grep 'Max locked' /proc/$(head -1 $PGDATA/postmaster.pid)/limits",
     )

@@ -3,12 +3,17 @@
 from octavo.doctor.amounts import MB, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import EDIT_UNIT
 from octavo.text import one_line
 from octavo.units import human_size
 
 _STRICT = 2
 _FIRST = 900  # a pod without requests and limits has 1000 (Kubernetes, "Node-pressure Eviction")
 _SCARCE = 0.10
+_CHILDREN = (
+    "Environment=PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj",
+    "Environment=PG_OOM_ADJUST_VALUE=0",
+)
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -38,9 +43,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "note",
             f"backends have the postmaster's oom_score_adj ({own})",
             f"a backend that takes all memory is spared, as are all {asked.whole('host.process.count'):,} processes of "
-            "the "
-            "server, and something else of this machine is killed for it",
-            ("# in the unit: Environment=", "PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE=0"),
+            "the server, and something else of this machine is killed for it",
+            (EDIT_UNIT, "[Service]", *_CHILDREN),
             "restart",
             check,
         )
@@ -49,14 +53,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if available < _SCARCE * total else "note",
         f"the postmaster's oom_score_adj is {own}, vm.overcommit_memory is not 2",
         f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. When a "
-        "backend is killed all connections end and the postmaster recovers; a postmaster does not come back by itself",
-        (
-            "# systemctl edit postgresql.service",
-            "[Service]",
-            "OOMScoreAdjust=-1000",
-            "Environment=PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj",
-            "Environment=PG_OOM_ADJUST_VALUE=0",
-        ),
+        "backend is killed all connections end and the postmaster recovers; a postmaster comes back only where its "
+        "service restarts it",
+        (EDIT_UNIT, "[Service]", "OOMScoreAdjust=-1000", *_CHILDREN),
         "restart",
         check,
     )
