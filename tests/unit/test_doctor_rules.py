@@ -49,6 +49,7 @@ CHECKPOINT = BUSY | {
     "setting.checkpoint_completion_target": 0.9, "live.server.checkpoint_bytes_per_second": 20.0 * MB,
     "live.server.checkpoint_dirtied_bytes_per_second": 21.0 * MB, "live.device.written_bytes_per_second": 22.0 * MB,
 }  # fmt: skip
+MUCH_WAL = {"server.wal.bytes": 200_000 * GB}
 SMALL_READS = {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "setting.io_combine_limit": 8 * kB}
 TWICE = {
     "setting.shared_buffers": 64 * GB, "server.buffers.used_bytes": 60 * GB, "server.buffers.in_page_cache_share": 0.8,
@@ -285,6 +286,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 0,
                  "host.memory.available_bytes": 5 * GB}, "warning"),
         ("oom", {"host.memory.overcommit": 0, "host.process.children_oom_adj": -1000}, "note"),
+        # MemoryMax= of a unit: the group's own killer comes whatever the machine promises.
+        ("oom", {"host.memory.group_limit_bytes": 64 * GB, "host.process.postmaster_oom_adj": 0}, "note"),
         ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 1000,
                  "host.container": "Kubernetes"}, "warning"),
         ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": -997,
@@ -336,7 +339,12 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("effective-cache-size", {"setting.effective_cache_size": GB}, "note"),
         ("effective-cache-size", {"setting.effective_cache_size": 64 * GB}, "ok"),
         ("full-page-writes", {"setting.full_page_writes": False}, "error"),
-        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs"}, "ok"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs",
+                              "host.fs.block_bytes": 128 * kB}, "ok"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs"}, "error"),  # records of 4 kB
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs"}, "ok"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs",
+                              "host.fs.options": "rw,nodatacow"}, "error"),
         # PostgreSQL does not ask for it (RWF_ATOMIC).
         ("full-page-writes", {"setting.full_page_writes": False, "host.device.atomic_write_bytes": 16 * kB}, "error"),
         ("full-page-writes", {"setting.full_page_writes": False, "setting.block_size": 4 * kB}, "ok"),
@@ -344,7 +352,15 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("full-page-images", {"server.wal.full_page_images": 6 * 10**6}, "ok"),
         ("full-page-images", {"setting.wal_compression": "off"}, "ok"),
         ("full-page-images", {"setting.wal_compression": "off", "server.wal.seconds": 60.0}, "not applicable"),
-        ("checkpoints", {"server.checkpoints.requested": 9000}, "warning"),
+        ("checkpoints", MUCH_WAL | {"server.checkpoints.requested": 9000}, "warning"),
+        # CREATE DATABASE before 15, or by hand: there is not enough WAL for them.
+        ("checkpoints", {"server.checkpoints.requested": 9000}, "ok"),
+        ("checkpoints", {"server.checkpoints.requested": 9000, "server.wal.bytes": {"absent": "13"}}, "warning"),
+        # One a minute in two and a half hours of the day, the others by time.
+        ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2600, "server.checkpoints.requested": 1400}, "note"),
+        ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2160, "server.checkpoints.requested": 1080}, "ok"),
+        # Four backups a day.
+        ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2860, "server.checkpoints.requested": 40}, "ok"),
         # Requested, but no more often than by time: backups, or CHECKPOINT by hand.
         ("checkpoints", {"server.checkpoints.requested": 60, "server.checkpoints.timed": 10}, "ok"),
         ("checkpoints", {"server.in_recovery": True}, "not applicable"),
@@ -483,6 +499,16 @@ def test_the_rest_of_a_huge_page_is_filled() -> None:
         "setting.shared_memory_size_in_huge_pages": 3, "host.huge.pools": [pool(), pool(GB, 3, 0)],
     })  # fmt: skip
     assert lines[1] == "ALTER SYSTEM SET shared_buffers = '2928MB';"
+
+
+def test_a_timeout_of_checkpoints_is_one_that_postgresql_takes() -> None:
+    assert fix("checkpoint-writes", CHECKPOINT | {"setting.checkpoint_timeout": 86400.0})[0] == (
+        "ALTER SYSTEM SET checkpoint_timeout = '1440min';"
+    )
+
+
+def test_full_page_writes_protect_after_the_next_checkpoint() -> None:
+    assert fix("full-page-writes", {"setting.full_page_writes": False})[2].startswith("CHECKPOINT;")
 
 
 def test_swap_is_read_back_only_into_memory_that_is_free() -> None:

@@ -8,6 +8,7 @@ from octavo.units import human_duration, human_size
 
 _BUSY, _SHARE, _FEWEST = 0.90, 0.50, 50.0
 _SPREAD = 0.9
+_DAY = 24 * 60.0  # minutes, the most that checkpoint_timeout may be
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -24,7 +25,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     lines = (
         (alter("checkpoint_completion_target", "0.9"), RELOAD)
         if spread < _SPREAD
-        else (alter("checkpoint_timeout", f"{round(max(15.0, timeout / 30))}min"), RELOAD,
+        else (alter("checkpoint_timeout", f"{round(min(_DAY, max(15.0, timeout / 30)))}min"), RELOAD,
+              "# recovery after a crash takes as much longer",
               "# and a max_wal_size with which checkpoints are triggered by time: octavo doctor --explain checkpoints")
     )  # fmt: skip
     return Finding(

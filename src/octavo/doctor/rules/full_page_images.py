@@ -31,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"{seen}; wal_compression = off",
-        f"about {human_size(daily)} a day are images of {human_size(block)}; blocks of {human_size(block // 2)} "
+        f"up to {human_size(daily)} a day are images of {human_size(block)}; blocks of {human_size(block // 2)} "
         "would make each half as large, where they are not changed next to each other",
         (
             alter("wal_compression", method),

@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import Sql
 from octavo.units import human_size
 
 _ENOUGH, _MUCH = 1024**3, 0.10
@@ -19,9 +20,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         seen,
-        f"{percent(written / size)} of what they read was written back by the scan itself, while a query waited: the "
-        "first reader of rows sets their hint bits",
-        ("VACUUM (FREEZE, ANALYZE) TABLE;   -- after each bulk load",),
+        f"{percent(written / size)} of what they read was written back by the scan itself, while a query waited: "
+        "mostly the first reader of rows sets their hint bits",
+        (Sql("VACUUM (FREEZE, ANALYZE) TABLE;   -- after each bulk load; writes the table once"),),
         "now",
         "SELECT sum(reads), sum(writes) FROM pg_stat_io WHERE context = 'bulkread';",
     )

@@ -18,7 +18,9 @@ _CHILDREN = (
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     own = asked.whole("host.process.postmaster_oom_adj")
-    if asked.whole("host.memory.overcommit") == _STRICT:
+    limit = asked.whole_or_none("host.memory.group_limit_bytes")
+    # A group that reaches its limit is killed from, however strictly the machine accounts.
+    if asked.whole("host.memory.overcommit") == _STRICT and limit is None:
         return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer comes")
     check = "cat /proc/$(head -1 $PGDATA/postmaster.pid)/oom_score_adj"
     if container := asked.text_or_none("host.container"):
@@ -51,7 +53,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     total, available = asked.whole("host.memory.total_bytes"), asked.whole("host.memory.available_bytes")
     return Finding(
         "warning" if available < _SCARCE * total else "note",
-        f"the postmaster's oom_score_adj is {own}, vm.overcommit_memory is not 2",
+        f"the postmaster's oom_score_adj is {own}, "
+        + ("vm.overcommit_memory is not 2" if limit is None else f"its control group may have {human_size(limit)}"),
         f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. When a "
         "backend is killed all connections end and the postmaster recovers; a postmaster comes back only where its "
         "service restarts it",
@@ -82,8 +85,8 @@ def _first(asked: RuleFacts) -> str:
 RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
-    "memory is overcommitted and the postmaster's oom_score_adj is not negative (a warning below a tenth of memory "
-    "available), its backends share its protection, or a pod is the first to go",
+    "memory is overcommitted, or the control group has a limit, and the postmaster's oom_score_adj is not negative (a "
+    "warning below a tenth of memory available), its backends share its protection, or a pod is the first to go",
     "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score(5) and proc_pid_oom_score_adj(5)",
     _judge,
 )
