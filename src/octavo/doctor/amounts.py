@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import Line, alter
 from octavo.hugepages.groups import GroupLimit
 from octavo.hugepages.pool import NodePool, PoolState
 from octavo.hugepages.savings import predictable, table_bytes
-from octavo.units import human_size
+from octavo.units import format_size, human_size
 
 MB = 1024**2
 GB = 1024**3
@@ -102,6 +103,18 @@ def tables_each(asked: RuleFacts, page: int) -> int:
 def least_read(asked: RuleFacts) -> int:
     """The fewest bytes that a read past the page cache takes: a memory page, or the filesystem's block if larger."""
     return max(asked.whole("host.memory.page_bytes"), asked.whole_or_none("host.fs.block_bytes") or 0)
+
+
+def is_standby(asked: RuleFacts) -> bool:
+    """Whether it is known to be one."""
+    return asked.has("server.in_recovery") and asked.flag("server.in_recovery")
+
+
+def set_buffers(asked: RuleFacts, size: int) -> tuple[Line, ...]:
+    """shared_buffers; first, with huge_pages = on, the pages without which a server with more of it does not start."""
+    more = size > asked.whole("setting.shared_buffers") and asked.text_or_none("setting.huge_pages") == "on"
+    pages = ("# first the huge pages for it, or it does not start with huge_pages = on: octavo hugepages plan",)
+    return (*(pages if more else ()), alter("shared_buffers", format_size(size)))
 
 
 def percent(share: float) -> str:

@@ -5,6 +5,7 @@ RWF_ATOMIC, Linux 6.11 and later, which PostgreSQL up to 18 does not use. What t
 anywhere between two sectors, also on such a device.
 """
 
+from octavo.doctor.amounts import is_standby
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.doctor.lines import RELOAD, Sql, alter
@@ -39,10 +40,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         else ""
     )
     parts = "sectors" if record is None else "records"
+    # On a standby the images are its primary's.
+    standby = is_standby(asked)
     return Finding(
-        "error",
+        "warning" if standby else "error",
         f"full_page_writes = off, data blocks of {human_size(block)} in {parts} of {human_size(sector)}{unasked}",
-        f"a power failure during a write leaves a block of {block // sector} {parts} of two ages, which recovery "
+        ("once this standby is promoted, " if standby else "")
+        + f"a power failure during a write leaves a block of {block // sector} {parts} of two ages, which recovery "
         "cannot repair: data is lost",
         (
             alter("full_page_writes", "on"),

@@ -32,7 +32,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if rate is None else "note",
         seen,
         cost,
-        (f"echo 10000 > {_DIRECTORY}/scan_sleep_millisecs", f"echo {default} > {_DIRECTORY}/pages_to_scan"),
+        (
+            f"echo 10000 > {_DIRECTORY}/scan_sleep_millisecs",
+            f"echo {default} > {_DIRECTORY}/pages_to_scan",
+            "# to keep it: a line 'w FILE - - - - VALUE' for each in /etc/tmpfiles.d/khugepaged.conf",
+        ),
         "now",
         f"cat {_DIRECTORY}/scan_sleep_millisecs {_DIRECTORY}/pages_to_scan",
     )

@@ -1,6 +1,6 @@
 """Who dies first when memory runs out."""
 
-from octavo.doctor.amounts import MB, memory_bytes
+from octavo.doctor.amounts import MB, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.lines import EDIT_UNIT
@@ -31,12 +31,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"the postmaster's oom_score_adj is {own} in a container ({container})",
             f"oom_score_adj is {own} of at most 1000: this pod is killed before every other one when the node's memory "
             "runs out",
-            ("# in the pod: requests equal to limits (QoS class Guaranteed)",
-             "resources: "
-             f"{{requests: {{memory: {_mebibytes(asked)}, cpu: 1}}, limits: {{memory: {_mebibytes(asked)}, cpu: 1}}}}"),
+            _guaranteed(asked, limit),
             "restart",
             check,
-        )  # fmt: skip
+        )
     if own < 0:
         children = asked.whole("host.process.children_oom_adj")
         if children > own:
@@ -64,9 +62,16 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )
 
 
-def _mebibytes(asked: RuleFacts) -> str:
-    """What the pod may have, as Kubernetes writes it."""
-    return f"{memory_bytes(asked) // MB}Mi"
+def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
+    """Requests equal to limits: what the pod has now; where memory has no limit, four times shared memory, and no more
+    than three quarters of the node, or no node takes it."""
+    memory = limit or min(asked.whole("host.memory.total_bytes") * 3 // 4, 4 * shared_memory(asked))
+    cores = asked.whole_or_none("host.cpu.group_cores") or asked.whole("host.cores")
+    each = f"{{memory: {memory // MB}Mi, cpu: {cores}}}"
+    return (
+        "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node has to give",
+        f"resources: {{requests: {each}, limits: {each}}}",
+    )
 
 
 def _first(asked: RuleFacts) -> str:

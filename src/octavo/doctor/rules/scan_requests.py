@@ -1,5 +1,6 @@
 """The size of the requests that sequential scans really made."""
 
+from octavo.doctor.amounts import set_buffers
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import RELOAD, Line, alter
@@ -30,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     limit, buffers = asked.whole("setting.io_combine_limit"), asked.whole("setting.shared_buffers")
     connections = asked.whole("setting.max_connections")
     allowed = buffers // connections  # what a backend may have pinned at once (MaxProportionalPins)
-    lines, takes = _lines(limit, allowed, connections)
+    lines, takes = _lines(asked, limit, allowed, connections)
     if not lines:
         return Ok(f"{seen}; io_combine_limit and shared_buffers allow larger ones")
     small, large = int(_SCAN / each), _SCAN // _DEFAULT
@@ -45,14 +46,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )
 
 
-def _lines(limit: int, allowed: int, connections: int) -> tuple[tuple[Line, ...], str]:
+def _lines(asked: RuleFacts, limit: int, allowed: int, connections: int) -> tuple[tuple[Line, ...], str]:
     """What makes requests larger, and what that takes; nothing where both limits allow them."""
     if limit < _DEFAULT:
         return (alter("io_combine_limit", format_size(_DEFAULT)), RELOAD), "reload"
     if allowed < limit:
         wanted = -(-limit * connections // _MB) * _MB
-        more = alter("shared_buffers", format_size(wanted))
-        return (more, "# or fewer connections: max_connections, and a pooler"), "restart"
+        return (*set_buffers(asked, wanted), "# or fewer connections: max_connections, and a pooler"), "restart"
     return (), ""
 
 

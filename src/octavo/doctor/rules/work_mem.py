@@ -1,6 +1,6 @@
 """work_mem times the sessions that may use it, and what autovacuum may take besides."""
 
-from octavo.doctor.amounts import memory_bytes
+from octavo.doctor.amounts import is_standby, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import RELOAD, Line, alter
@@ -57,9 +57,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 def _fewer(asked: RuleFacts, connections: int) -> list[Line]:
     """max_connections may never be less on a standby than on its primary (manual, Hot Standby)."""
-    standby = asked.has("server.in_recovery") and asked.flag("server.in_recovery")
     return [
-        "# this is a standby: on its primary first, or it stops applying WAL" if standby else "# then on standbys",
+        "# this is a standby: on its primary first, or it stops applying WAL"
+        if is_standby(asked)
+        else "# then on standbys",
         alter("max_connections", str(connections)),
         "# and a pooler in front (pgbouncer, pool_mode = transaction)",
     ]
