@@ -121,6 +121,10 @@ def test_settings_are_statements_for_a_running_server_and_lines_of_the_file_for_
     for more, lines in (
         ({}, ["ALTER SYSTEM SET random_page_cost = '1.1';", "SELECT pg_reload_conf();"]),
         ({"server.": {"absent": "the server does not run"}}, ["random_page_cost = 1.1   # postgresql.conf"]),
+        (
+            {"setting.allow_alter_system": False},
+            ["random_page_cost = 1.1   # postgresql.conf", "SELECT pg_reload_conf();"],
+        ),
     ):
         results = report.part("x", read_facts(facts | more))["results"]
         assert next(one["fix"] for one in results if one["rule"] == "random-page-cost") == lines

@@ -67,8 +67,8 @@ class Result:
         """Of a finding."""
         return self.finding and self.finding.severity
 
-    def as_dict(self, *, running: bool = True) -> dict[str, Any]:
-        """For JSON; `running`: whether the lines are for a server that runs."""
+    def as_dict(self, *, running: bool = True, in_file: bool = False) -> dict[str, Any]:
+        """For JSON; the lines to use as `lines.written` writes them."""
         found: dict[str, Any] = {
             "rule": self.rule,
             "status": self.status,
@@ -80,7 +80,7 @@ class Result:
         if self.finding is not None:
             found |= {
                 "cost": self.finding.cost,
-                "fix": written(self.finding.fix, running=running),
+                "fix": written(self.finding.fix, running=running, in_file=in_file),
                 "takes": self.finding.takes,
                 "check": self.finding.check,
             }

@@ -26,19 +26,22 @@ def alter(name: str, value: str) -> Setting:
     return Setting(name, value)
 
 
-def written(lines: Iterable[Line], *, running: bool) -> list[str]:
-    """The lines as they are used: a setting is a statement for a running server, else a line of postgresql.conf.
+def written(lines: Iterable[Line], *, running: bool, in_file: bool = False) -> list[str]:
+    """The lines as they are used: a setting is a statement for a running server, else a line of postgresql.conf, as
+    `in_file` where the server refuses the statement (allow_alter_system = off).
 
     >>> fix = (Setting("work_mem", "4MB"), RELOAD, "# more where it is needed")
     >>> written(fix, running=True)
     ["ALTER SYSTEM SET work_mem = '4MB';", 'SELECT pg_reload_conf();', '# more where it is needed']
     >>> written(fix, running=False)
     ['work_mem = 4MB   # postgresql.conf', '# more where it is needed']
+    >>> written(fix[:2], running=True, in_file=True)
+    ['work_mem = 4MB   # postgresql.conf', 'SELECT pg_reload_conf();']
     """
     found: list[str] = []
     for line in lines:
         if isinstance(line, Setting):
-            found.append(line.sql if running else f"{line.conf}   # postgresql.conf")
+            found.append(line.sql if running and not in_file else f"{line.conf}   # postgresql.conf")
         elif isinstance(line, str):
             found.append(line)
         elif running:
