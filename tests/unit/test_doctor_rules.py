@@ -344,7 +344,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs"}, "error"),  # records of 4 kB
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs"}, "ok"),
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs",
-                              "host.fs.options": "rw,nodatacow"}, "error"),
+                              "host.fs.options": "rw,nodatacow",
+                              "host.device.physical_sector_bytes": {"unknown": "no device"}}, "error"),
         # On a standby it matters once it is promoted.
         ("full-page-writes", {"setting.full_page_writes": False, "server.in_recovery": True}, "warning"),
         # PostgreSQL does not ask for it (RWF_ATOMIC).

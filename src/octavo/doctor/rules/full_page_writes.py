@@ -30,8 +30,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if not in_place and (record is None or block <= record):
         unless = ", unless files have the attribute C (lsattr)" if kind == "btrfs" else ""
         return Ok(f"full_page_writes = off on {kind}, which does not write in place{unless}")
-    # Records of one block may be in two transaction groups of ZFS.
-    sector = record if record is not None else asked.whole("host.device.physical_sector_bytes")
+    # Records of one block may be in two transaction groups of ZFS. Of a device below btrfs nothing is known.
+    own = asked.whole("host.fs.block_bytes") if kind in _COPY_ON_WRITE else None
+    sector = own if own is not None else asked.whole("host.device.physical_sector_bytes")
     if block <= sector:
         return Ok(f"full_page_writes = off; a block is in one sector of {human_size(sector)}, if that is written whole")
     unasked = (
@@ -39,7 +40,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         if atomic >= block
         else ""
     )
-    parts = "sectors" if record is None else "records"
+    parts = "records" if kind == "zfs" else "sectors"
     # On a standby the images are its primary's.
     standby = is_standby(asked)
     return Finding(
