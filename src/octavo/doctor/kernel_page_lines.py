@@ -14,7 +14,10 @@ def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str
     if unit == page:
         larger = f"octavo build --data-block {format_size(min(unit, _LARGEST_BLOCK))}"
         if asked.text_or_none("host.machine") != "aarch64":
-            lines = ("# the page is the kernel's only one here; a build with larger data blocks:", larger)
+            lines = (
+                "# a kernel with 4 kB pages, where the distribution has one; or a build with larger data blocks:",
+                larger,
+            )
             return lines, "dump and restore", "SHOW block_size;"
         lines = (
             *_cannot_be_mounted(asked),

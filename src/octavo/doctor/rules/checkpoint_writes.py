@@ -16,7 +16,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         asked.number("live.server.checkpoint_bytes_per_second"),
         asked.number("live.server.reads_per_second"),
     )
-    seen = f"{human_size(written)}/s by the checkpointer while {reads:,.0f} reads/s were asked for"
+    seen = f"{human_size(written)}/s by the checkpointer while {reads:,.0f} reads/s were requested"
     busy = asked.number("live.device.busy_share")
     served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
     if reads < _FEWEST or busy < _BUSY or written < _SHARE * served:

@@ -11,13 +11,15 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if method != "sync":
         return Ok(f"io_method = {method}")
     requests, limit = asked.whole("setting.effective_io_concurrency"), asked.whole("setting.io_combine_limit")
+    workers = asked.whole_or_none("setting.io_workers")
+    at_once = f"; io_workers = {workers} of them at a time with worker" if workers else ""
     ahead = asked.whole_or_none("host.device.readahead_bytes")
     of_kernel = f" ({human_size(ahead)})" if ahead is not None else ""
     return Finding(
         "note",
         "io_method = sync",
         f"a sequential scan has in flight what the kernel reads ahead{of_kernel}; with worker or io_uring it has up to "
-        f"{requests} requests of {human_size(limit)} (effective_io_concurrency, io_combine_limit)",
+        f"{requests} requests of {human_size(limit)} (effective_io_concurrency, io_combine_limit{at_once})",
         (alter("io_method", "worker"),),
         "restart",
         "SHOW io_method;",

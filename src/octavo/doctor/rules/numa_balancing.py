@@ -5,7 +5,6 @@ from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import human_size
 
-_FILE = "/etc/sysctl.d/60-postgresql-numa.conf"
 # Bit 0 of numa_balancing; bit 1 (Linux 5.18) moves pages between fast and slow memory only.
 _MOVES = 1
 
@@ -21,7 +20,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"vm.zone_reclaim_mode = {reclaim} on {nodes} memory nodes",
             "a node that is full drops page cache instead of using the memory of the others: about "
             f"{human_size(asked.whole('host.memory.total_bytes') / nodes)} of cache are used",
-            _sysctl("vm.zone_reclaim_mode = 0"),
+            _sysctl("vm.zone_reclaim_mode", "zone-reclaim"),
             "now",
             "sysctl vm.zone_reclaim_mode",
         )
@@ -35,7 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         f"kernel.numa_balancing = {mode}, {nodes} memory nodes",
         f"pages of {buffers} of shared_buffers are unmapped and moved, although processes of every node use them",
-        _sysctl("kernel.numa_balancing = 0"),
+        _sysctl("kernel.numa_balancing", "numa-balancing"),
         "now",
         "sysctl kernel.numa_balancing",
     )
@@ -48,9 +47,10 @@ def _huge(asked: RuleFacts) -> bool:
         return False
 
 
-def _sysctl(line: str) -> tuple[str, ...]:
-    """Now, and at the next boot."""
-    return (f"echo '{line}' > {_FILE} && sysctl -p {_FILE}",)
+def _sysctl(name: str, file: str) -> tuple[str, ...]:
+    """0 now, and at the next boot."""
+    path = f"/etc/sysctl.d/60-postgresql-{file}.conf"
+    return (f"echo '{name} = 0' > {path} && sysctl -p {path}",)
 
 
 RULE = DoctorRule(

@@ -63,10 +63,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
-    """Requests equal to limits: what the pod has now; where memory has no limit, four times shared memory, and no more
-    than three quarters of the node, or no node takes it."""
+    """Requests equal to limits: what the pod has now; where memory has no limit, four times shared memory. No more
+    than three quarters of this node: no node gives all that it has."""
     memory = limit or min(asked.whole("host.memory.total_bytes") * 3 // 4, 4 * shared_memory(asked))
-    cores = asked.whole_or_none("host.cpu.group_cores") or asked.whole("host.cores")
+    cores = asked.whole_or_none("host.cpu.group_cores") or max(1, asked.whole("host.cores") * 3 // 4)
     each = f"{{memory: {memory // MB}Mi, cpu: {cores}}}"
     return (
         "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node has to give",

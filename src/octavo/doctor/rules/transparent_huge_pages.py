@@ -23,7 +23,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if stalls else "note",
         f"enabled = always, defrag = {defrag or 'unknown'}",
         f"{_SHARED if shared else _PRIVATE}; "
-        + ("every fault may stop to compact memory" if stalls else "khugepaged copies memory together meanwhile")
+        + (
+            "every fault may stop to compact memory"
+            if stalls
+            else "khugepaged copies pages into huge ones in the background"
+        )
         + f", and a process that touches a byte may take {huge}",
         (f"echo madvise > {THP_FILE}", "# to keep it: transparent_hugepage=madvise on the kernel's command line"),
         "now",
