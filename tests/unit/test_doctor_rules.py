@@ -264,6 +264,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": 64 * kB}, "ok"),
         ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": 64 * kB,
                      "host.kernel": "5.10.0-28-amd64"}, "note"),
+        ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": {"unknown": "for root"},
+                     "host.kernel": "5.10.0-28-amd64"}, "unknown"),
         # systemd's default.
         ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": 8 * MB,
                      "host.kernel": "5.10.0-28-amd64"}, "ok"),

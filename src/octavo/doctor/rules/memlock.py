@@ -7,6 +7,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import EDIT_UNIT
 from octavo.units import human_size
 
+_LIMIT = "host.process.memlock_bytes"
 _NOT_CHARGED_FROM = (5, 12)
 # Of a ring: its queues and its 64 entries (io_max_concurrency at most, by default).
 _PAGES, _ROOM = 2, 2
@@ -23,7 +24,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     numbers = re.match(r"(\d+)\.(\d+)", kernel)
     if numbers and (int(numbers[1]), int(numbers[2])) >= _NOT_CHARGED_FROM:
         return Ok(f"io_uring of Linux {kernel} is not charged to memlock")
-    limit, connections = asked.whole_or_none("host.process.memlock_bytes"), asked.whole("setting.max_connections")
+    # None is without limit; one that this user may not see is unknown.
+    limit = asked.whole(_LIMIT) if asked.value(_LIMIT) is not None else None
+    connections = asked.whole("setting.max_connections")
     rings = _PAGES * asked.whole("host.memory.page_bytes") * connections
     if limit is None or limit >= _ROOM * rings:
         return Ok(f"memlock is large enough for io_uring, which takes about {human_size(rings)}")
