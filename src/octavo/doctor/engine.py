@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import Line, written
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["finding", "unknown", "ok", "not applicable"]
@@ -30,7 +31,7 @@ class Finding:
     severity: Severity
     seen: str
     cost: str
-    fix: tuple[str, ...]
+    fix: tuple[Line, ...]
     takes: str
     check: str
 
@@ -66,8 +67,8 @@ class Result:
         """Of a finding."""
         return self.finding and self.finding.severity
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+    def as_dict(self, *, running: bool = True, in_file: bool = False) -> dict[str, Any]:
+        """For JSON; the lines to use as `lines.written` writes them."""
         found: dict[str, Any] = {
             "rule": self.rule,
             "status": self.status,
@@ -79,7 +80,7 @@ class Result:
         if self.finding is not None:
             found |= {
                 "cost": self.finding.cost,
-                "fix": list(self.finding.fix),
+                "fix": written(self.finding.fix, running=running, in_file=in_file),
                 "takes": self.finding.takes,
                 "check": self.finding.check,
             }
