@@ -130,6 +130,16 @@ def test_settings_are_statements_for_a_running_server_and_lines_of_the_file_for_
         assert next(one["fix"] for one in results if one["rule"] == "random-page-cost") == lines
 
 
+def test_a_setting_of_the_command_line_is_changed_there() -> None:
+    cost = {"value": 0.5, "source": "pg_settings: random_page_cost (command line)"}
+    results = report.part("x", read_facts({"setting.random_page_cost": cost, "setting.seq_page_cost": 1.0}))["results"]
+    (lines,) = (one["fix"] for one in results if one["rule"] == "random-page-cost")
+    assert lines[0].startswith("# random_page_cost is set on the server's command line")
+    cost["source"] = "pg_settings: random_page_cost (configuration file)"
+    results = report.part("x", read_facts({"setting.random_page_cost": cost, "setting.seq_page_cost": 1.0}))["results"]
+    assert next(one["fix"] for one in results if one["rule"] == "random-page-cost")[0].startswith("ALTER SYSTEM")
+
+
 def test_two_reports_are_compared(tmp_path: Path) -> None:
     files: list[Path] = []
     for name, page in (("before", 65536), ("after", 4096)):
