@@ -102,7 +102,7 @@ def test_a_setting_is_as_uncertain_as_its_unit_and_its_time_together() -> None:
     ],
 )
 def test_a_line_has_three_digits(value: float, line: str) -> None:
-    assert lines.conf_lines([lines.Setting("random_page_cost", value, value, value, resolved=True)]) == [line]
+    assert lines.conf_lines([lines.CostSetting("random_page_cost", value, value, value, resolved=True)]) == [line]
 
 
 def test_what_costs_nothing_cannot_be_told_from_zero() -> None:

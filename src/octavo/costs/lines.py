@@ -26,7 +26,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CostSetting:
     """A setting with its interval, and whether that excludes zero."""
 
     name: str
@@ -58,26 +58,26 @@ def cost_unit(fits: Mapping[int, Fit], *, cold: bool) -> CostUnit:
     return CostUnit(seconds, of)
 
 
-def settings(found: Fit, unit: CostUnit, *, cold: bool) -> list[Setting]:
+def settings(found: Fit, unit: CostUnit, *, cold: bool) -> list[CostSetting]:
     """The planner's cost settings, in this unit."""
-    made: list[Setting] = []
+    made: list[CostSetting] = []
     for name, (when_cold, when_warm) in _SETTINGS.items():
         estimate = found.estimates[when_cold if cold else when_warm]
         made.append(_setting(name, estimate, unit))
     return made
 
 
-def _setting(name: str, estimate: UnitCost, unit: CostUnit) -> Setting:
+def _setting(name: str, estimate: UnitCost, unit: CostUnit) -> CostSetting:
     """A quotient of two estimates, which are taken to be independent; what the unit was made from has no error."""
     value = estimate.seconds / unit.seconds
     half = 0.0
     if estimate is not unit.of:
         of_unit = value * (unit.of.high - unit.of.seconds) / unit.of.seconds
         half = math.hypot((estimate.high - estimate.seconds) / unit.seconds, of_unit)
-    return Setting(name, value, max(0.0, value - half), value + half, estimate.resolved)
+    return CostSetting(name, value, max(0.0, value - half), value + half, estimate.resolved)
 
 
-def conf_lines(made: Sequence[Setting]) -> list[str]:
+def conf_lines(made: Sequence[CostSetting]) -> list[str]:
     """For postgresql.conf; a cost that cannot be told from zero is given as measured, and says so."""
     return [
         f"{one.name} = {figure(one.value)}" + ("" if one.resolved else "  # indistinguishable from 0") for one in made
