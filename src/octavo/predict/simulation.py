@@ -32,6 +32,8 @@ _EARLIEST_WARM = 0.1
 _FULL = 0.95
 _SURE = 0.975
 _SIXTHS = 6
+# Where a cycle has fewer marks than these, the beginning of the trace among them, its end is taken from many cycles.
+_FEW_MARKS = 6
 # CPU of a transaction is taken to be at most so much less or more as the machine is busy otherwise.
 _MOST_PACE = 0.9
 # PostgreSQL's defaults, where the trace does not have the setting. It keeps files for the WAL of more than a cycle: a
@@ -295,6 +297,11 @@ def _rates(
     whole = series[_behind_whole_cycles(series, point.checkpoint_interval)]
     for name in of_all:
         each[name] = whole[name] / (trace.transactions * max(1.0, whole["accesses"]) / max(1.0, end["accesses"]))
+    images = _images(
+        trace, series, cycle if size.has_checkpoints and not size.is_as_recorded else cycle and trace.seconds * 2
+    )
+    if cycle is not None and size.has_checkpoints and size.data_factor > 1 and len(images) < _FEW_MARKS:
+        images = _up_to(images, trace.tps * cycle, each["full_page_images"])
     return Rates(
         layout=layout,
         each=each,
@@ -304,9 +311,7 @@ def _rates(
         cache_first_hits=0.0
         if point.page_cache is None or cached is not None
         else _room(point.page_cache, seen_below, total),
-        images_by_length=_images(
-            trace, series, cycle if size.has_checkpoints and not size.is_as_recorded else cycle and trace.seconds * 2
-        ),
+        images_by_length=images,
         fullness=fullness(trace.relations, trace.data_block, size.data_block),
         images_spread=_images_spread(series, cycle) if size.has_checkpoints and not size.is_as_recorded else 0.0,
         # In a trace of slices the parts differ by their pauses.
@@ -354,6 +359,13 @@ def _scatter(series: Sequence[dict[str, float]], name: str) -> float:
         return 0.0 if mean <= 0 else 1.0
     deviation = math.sqrt(sum((one - mean) ** 2 for one in ratios) / (len(ratios) - 1))
     return float(stats.t.ppf(_SURE, len(ratios) - 1)) * deviation / math.sqrt(len(ratios)) / mean
+
+
+def _up_to(images: tuple[tuple[float, float], ...], cycle: float, each: float) -> tuple[tuple[float, float], ...]:
+    """Images up to a cycle's end, of so many transactions, each with so many images in the mean of whole cycles. Of a
+    cycle that is short in the trace marks have the beginning, in which there are more."""
+    last, before = images[-1] if images else (0.0, 0.0)
+    return (*images, (cycle, max(before, cycle * each))) if cycle > last else images
 
 
 def _images_spread(series: Sequence[dict[str, float]], cycle: float | None) -> float:

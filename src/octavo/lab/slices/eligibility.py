@@ -254,7 +254,7 @@ def _working_bytes(plan: Plan, workload: Workload, levels: Levels) -> int:
     the same step of a load, and while all are warmed."""
     if not isinstance(workload, RunsInPieces):
         return 0
-    own = workload.settings if isinstance(workload, PinsSettings) else {}
+    own = dict(workload.settings) if isinstance(workload, PinsSettings) else dict[str, str]()
     settings = {**own, **plan.settings_at(levels)}
     memory_of = query_memory if only_reads(workload, levels) else maintenance_memory
     return memory_of(settings, workload.database_bytes(levels))
