@@ -35,14 +35,19 @@ def main() -> int:
     try:
         seconds = round(float(sys.argv[1]) * 60)
         place = Path(os.environ["OCTAVO_FUZZ"])
-    except (IndexError, KeyError, ValueError):
-        print("usage: script/fuzz-python MINUTES [NAME…]")
+    except (IndexError, KeyError, OverflowError, ValueError):
+        seconds, place = 0, Path()
+    if seconds < 1:  # which libFuzzer takes for "without end"
+        print("usage: script/fuzz-python MINUTES [NAME…]    a second or more", file=sys.stderr)
         return 2
     atheris: Any = importlib.import_module("atheris")
     # It names each module that it instruments.
     with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["octavo"]):
         entry = importlib.import_module("tests.fuzz.__main__")
         wanted: list[Parser] = [one for one in entry.parsers() if entry.is_wanted(str(one), sys.argv[2:])]
+    if not wanted:
+        print(f"no parser's name has any of: {', '.join(sys.argv[2:])}", file=sys.stderr)
+        return 2
     print(f"{'parser':<56} {'inputs':>12} {'reached':>8}  failures", flush=True)
     failures = 0
     for parser, directory in _each(atheris, wanted, seconds, place):
