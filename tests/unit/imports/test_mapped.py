@@ -83,6 +83,10 @@ repetition = "run"
         ('"8kB" }', '"16kB" }', "baseline.data_block: 16kB was not measured; levels that were: 8kB, 4kB"),
         ("[factors]", "[factor]", "t.toml: factors: field required"),
         ("better =", "beter =", "t.toml: metrics.tps.beter: extra inputs are not permitted"),
+        ("{ level = 100 }", "{}", "t.toml: factors.scale: give either a column, or the level that all trials had"),
+        ("{ level = 100 }", '{ column = "load", level = 100 }', "t.toml: factors.scale: give either a column, or"),
+        ("{ level = 100 }", '{ level = 8, unit = "kB" }', "t.toml: factors.scale: a unit belongs to a column"),
+        ("[metrics.tps]", "[file]\ndelimiter = '\"'\n[metrics.tps]", "t.toml: file.delimiter: string should match"),
         ("[trial]", "[trial", "t.toml: not TOML"),
     ],
 )
