@@ -23,7 +23,7 @@
     load = "load"                           # an independent build-up of the data; else all are of one load
     round = "round"                         # what was measured together; else the n-th measurement of a cell on a load
     item = "query"                          # a query or load step: lines of one cell, load and round are one trial
-    repetition = "run"
+    repetition = "run"                      # a line that repeats item and repetition of its round is left out
     started = "start"                       # seconds since 1970
     seconds = "took"
     seconds_asked = 900                     # or a column: trials below 95 % of it are invalid

@@ -104,3 +104,12 @@ def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
         "t.csv:7: bs is 'x', 'xkB' is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB; left out",
         "t.csv:8: 4 fields instead of 6; left out",
     ]
+
+
+def test_a_measurement_of_a_round_counts_once(files: tuple[Path, Path]) -> None:
+    files[1].write_text(MAP.replace("[trial]", '[trial]\nround = "remark"'))
+    files[0].write_text("bs,mode,load,tps,took,remark\n8,r,a,10,30,1\n8,r,a,99,30,1\n8,r,a,11,30,2\n4,r,a,12,30,1\n")
+    made = read(*files)
+    assert [trial.observations[0].value for trial in made.trials] == [10, 11, 12]
+    assert made.sources[0].problems == ["t.csv:3: the same measurement as line 2; left out"]
+    assert made.sources[0].rows == 3
