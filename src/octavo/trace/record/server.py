@@ -71,6 +71,8 @@ def write_facts(writer: _core.TraceWriter, target: Target, *, names: bool, sourc
         if known.get(name) is not None:
             writer.setting(name, str(known[name]))
     for row in query("traced_relations"):
+        if row["relation"] is None or row["blocks"] is None:
+            continue  # dropped while the query ran
         numbers: dict[str, Any] = {name: min(int(row[name] or 0), 2**32 - 1) for name in ("tuple_bytes", "fillfactor")}
         writer.relation(
             int(row["tablespace"]), int(row["database"]), int(row["relation"]),
