@@ -1,10 +1,12 @@
 """`octavo trace simulate`: servers of other sizes from a trace."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.unit.test_trace import skewed, trace_of
 from typer.testing import CliRunner
 
@@ -12,6 +14,7 @@ from octavo import _core
 from octavo.cli.app import app
 from octavo.errors import UsageError
 from octavo.trace.files import ignore_progress, summarize
+from octavo.trace.render import summary_view
 from octavo.trace.servers_view import servers_verdict, servers_view
 from octavo.trace.simulate import SimulationRequest, recorded_seconds, simulate, sizes
 from octavo.trace.surface import combine_limit
@@ -80,6 +83,9 @@ def test_rates_leave_pauses_out(tmp_path: Path) -> None:
     writer.event(10_000_000, "transactions", 22)
     writer.finish()
     assert recorded_seconds(summarize(path)) == 4.0
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(summary_view(summarize(path), 1))
+    assert "in 10.0 s, 3 a second while recorded" in shown.getvalue()
     document = simulate(SimulationRequest(path, memory=(64 * MB,), readahead=(0,)))
     (server,) = document["servers"]
     assert (server["device_reads_per_second"], server["device_reads_per_transaction"]) == (11 / 4, 0.5)
