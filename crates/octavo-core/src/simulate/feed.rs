@@ -285,6 +285,8 @@ pub fn run_sampled<R: Read + Send, C: Consumer>(
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Totals, Error> {
     let mut preparing = Preparing::new(sample);
+    // One prepares; more than the others have consumers would wait.
+    let threads = threads.get().min(consumers.len() + 1);
     let empty = || -> Vec<Batch> { (0..sample.replicates()).map(|_| Batch::default()).collect() };
     let (mut current, mut next) = (empty(), empty());
     let mut more = preparing.next(reader, &mut current)?;
@@ -303,7 +305,7 @@ pub fn run_sampled<R: Read + Send, C: Consumer>(
             }
         };
         more = thread::scope(|scope| {
-            for _ in 1..threads.get() {
+            for _ in 1..threads {
                 scope.spawn(work);
             }
             let found = preparing.next(reader, &mut next);

@@ -105,6 +105,21 @@ fn a_random_read_of_8_kb_is_64_kb_where_kernel_pages_are() {
 }
 
 #[test]
+fn threads_without_work_are_not_started() {
+    let mut writer = Writer::new(Vec::new(), OWN).unwrap();
+    writer.push(&read(7)).unwrap();
+    let bytes = writer.finish().unwrap();
+    let mut servers = [server(Blocks::Merged(0), 16, 0, None)];
+    let totals = run(
+        &mut Reader::new(&bytes[..]),
+        &mut servers,
+        NonZeroUsize::MAX,
+        &mut |_| true,
+    );
+    assert_eq!(totals.unwrap().accesses, 1);
+}
+
+#[test]
 fn a_sequential_scan_is_read_in_readaheads_windows() {
     let accesses: Vec<_> = (0..1024).map(|block| Some(scanned(block))).collect();
     let kernel = kernel(1 << 30, 4 * KB, 128 * KB);
