@@ -230,13 +230,13 @@ impl BufferManager {
         touch(&self.buffer_of, pages);
     }
 
-    /// An access by a backend; `relation` is the size of the page's relation in pages.
+    /// An access by a backend in its so manieth scan; `relation` is the size of the page's relation in pages.
     #[inline]
     pub fn access(
         &mut self,
         page: u32,
         backend: u32,
-        stream: u32,
+        scan: u32,
         how: u8,
         relation: u64,
     ) -> Outcome {
@@ -276,7 +276,7 @@ impl BufferManager {
         self.pinned[pin] = NONE; // it lets go of its last page before it looks for a buffer
         let strategy = Strategy::of(how);
         let buffer = if how >> 4 != 0 && self.rings.serve(strategy, relation) {
-            self.buffer_of_ring(page, backend, stream, strategy)
+            self.buffer_of_ring(backend, scan, strategy)
         } else {
             self.victim()
         };
@@ -317,8 +317,8 @@ impl BufferManager {
     }
 
     /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it too.
-    fn buffer_of_ring(&mut self, page: u32, backend: u32, stream: u32, strategy: Strategy) -> u32 {
-        let turn = self.rings.turn(page, backend, stream, strategy);
+    fn buffer_of_ring(&mut self, backend: u32, scan: u32, strategy: Strategy) -> u32 {
+        let turn = self.rings.turn(backend, scan, strategy);
         if let Some(buffer) = turn.buffer
             && self.state[buffer as usize] & USAGE <= 1
             && !self.pinned.contains(&buffer)

@@ -44,6 +44,8 @@ pub struct Batch {
     pub time: Vec<u64>,
     /// The backend's visits of pages so far, with those of pages that are not here: accesses of one page in a row are one.
     pub visit: Vec<u32>,
+    /// The scans that the backend has begun so far, with those of pages that are not here.
+    pub scan: Vec<u32>,
     /// Accesses of the trace so far, with those that are not here.
     pub ordinal: Vec<u64>,
     /// By stream: how many blocks of the trace's size it has, as far as is known.
@@ -84,6 +86,7 @@ impl Batch {
         self.how.clear();
         self.time.clear();
         self.visit.clear();
+        self.scan.clear();
         self.ordinal.clear();
         self.new_chunks.clear();
         self.events.clear();
@@ -230,7 +233,7 @@ impl Preparing {
             );
             let blocks = &mut self.blocks[stream as usize];
             *blocks = (*blocks).max(block.saturating_add(1));
-            let visit = self.visits.of(backend, (stream, block), how);
+            let (visit, scan) = self.visits.of(backend, (stream, block), how);
             let changes = is_change(how);
             self.totals.changes += u64::from(changes);
             self.totals.accesses += u64::from(!changes);
@@ -245,6 +248,7 @@ impl Preparing {
             batch.how.push(how);
             batch.time.push(accesses.time[index]);
             batch.visit.push(visit);
+            batch.scan.push(scan);
             batch.ordinal.push(self.totals.accesses);
             batch.has_changes |= changes;
         }

@@ -160,7 +160,7 @@ impl Consumer for Study {
                         manager.access(
                             page,
                             batch.backend[place],
-                            stream,
+                            batch.scan[place],
                             batch.how[place],
                             relation,
                         );

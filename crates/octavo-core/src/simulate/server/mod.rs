@@ -334,7 +334,7 @@ impl Server {
         let relation = self.blocks.of_pages(batch.blocks[stream as usize]);
         match self
             .buffers
-            .access(block.number, backend, stream, how, relation)
+            .access(block.number, backend, batch.scan[place], how, relation)
         {
             Outcome::Nothing => {
                 if self.is_in_run(backend, stream) {

@@ -156,6 +156,16 @@ fn scans_read_blocks_at_once_since_17() {
 }
 
 #[test]
+fn a_scan_has_one_ring_in_whatever_order_its_blocks_were_first_accessed() {
+    // Blocks 64 apart from the last one down: their numbers fall while those of the scan's blocks rise.
+    let mut accesses: Vec<_> = (0..64).rev().map(|chunk| Some(read(64 * chunk))).collect();
+    accesses.extend((0..64 * 64).map(|block| Some(scanned(block))));
+    let found = after(server(Blocks::Merged(0), 1024, 0, None), &accesses);
+    // 256 kB are 32 buffers.
+    assert_eq!(found.buffers().used(), 64 + 32);
+}
+
+#[test]
 fn blocks_that_fit_the_page_cache_are_read_from_the_device_once() {
     let accesses: Vec<_> = (0..3000).map(|turn| Some(read(turn * 31 % 100))).collect();
     let kernel = kernel(100 * OWN, 4 * KB, 0);
