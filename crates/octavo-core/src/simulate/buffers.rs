@@ -32,7 +32,7 @@ pub struct BufferCounts {
     pub checkpoint_writes: u64,
     /// Pages that the background writer wrote.
     pub writer_writes: u64,
-    /// First changes of a page after a checkpoint began.
+    /// First changes of a page after a checkpoint began, but for pages that are new since then.
     pub full_page_images: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct BufferManager {
     filter: Option<Filter>,
     counts: BufferCounts,
     checkpoint: u32,
-    /// By page: the checkpoint after which it was first changed last.
+    /// By page: the checkpoint after which it was first changed last, or was new.
     image: Vec<u32>,
 }
 
@@ -296,6 +296,8 @@ impl BufferManager {
         if kind == Kind::Extend {
             self.counts.extends += 1;
             self.make_dirty(buffer);
+            // The record of its first change makes all of the page: REGBUF_WILL_INIT.
+            self.log(page);
             Outcome::Extended { written }
         } else {
             self.counts.reads += 1;
@@ -307,13 +309,16 @@ impl BufferManager {
         if buffer != NONE {
             self.make_dirty(buffer);
         }
+        self.counts.full_page_images += u64::from(!self.log(page));
+    }
+
+    /// All of a page is in the WAL. Returns whether it was since the last checkpoint began.
+    fn log(&mut self, page: u32) -> bool {
         let page = page as usize;
         if page >= self.image.len() {
             self.image.resize((page + 1).next_power_of_two(), 0);
         }
-        if std::mem::replace(&mut self.image[page], self.checkpoint) != self.checkpoint {
-            self.counts.full_page_images += 1;
-        }
+        std::mem::replace(&mut self.image[page], self.checkpoint) == self.checkpoint
     }
 
     /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it too.
