@@ -262,6 +262,17 @@ pub(super) const fn is_change(how: u8) -> bool {
     Kind::of(how).changes()
 }
 
+/// How a page of 2^level blocks is accessed where one of them is: a new block that is not its first is in a page that is
+/// there already.
+#[inline]
+pub(super) fn merged(how: u8, block: u32, level: u32) -> u8 {
+    if block & ((1 << level) - 1) != 0 && Kind::of(how) == Kind::Extend {
+        (how & !15) | Kind::Read.number()
+    } else {
+        how
+    }
+}
+
 /// Runs a trace through all of them, one pass, on so many threads. The next accesses are read meanwhile.
 ///
 /// `goes_on` is told the accesses so far now and then, and stops it by returning false.

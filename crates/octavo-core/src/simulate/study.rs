@@ -1,6 +1,6 @@
 use super::{
     Batch, BufferCounts, BufferManager, Cache, Consumer, Curve, SampledDistances, StackDistances,
-    feed::is_change,
+    feed::{is_change, merged},
 };
 use crate::trace::EventKind;
 
@@ -161,7 +161,7 @@ impl Consumer for Study {
                             page,
                             batch.backend[place],
                             batch.scan[place],
-                            batch.how[place],
+                            merged(batch.how[place], batch.page[place], *level),
                             relation,
                         );
                     }

@@ -327,7 +327,8 @@ impl Server {
     }
 
     fn access(&mut self, batch: &Batch, place: usize, block: Block) {
-        let (stream, backend, how) = (batch.stream[place], batch.backend[place], batch.how[place]);
+        let (stream, backend) = (batch.stream[place], batch.backend[place]);
+        let how = self.blocks.how(batch.page[place], batch.how[place]);
         if self.is_scanned(backend, how, block) {
             return;
         }

@@ -200,6 +200,34 @@ fn smaller_blocks_have_two_ends_and_scans_need_all_of_a_page() {
 }
 
 #[test]
+fn a_relation_grows_by_as_many_bytes_in_blocks_of_any_size() {
+    let accesses: Vec<_> = (0..8)
+        .map(|block| Some(access(1, 1, block, Kind::Extend, Strategy::Normal)))
+        .collect();
+    let spread = Blocks::Spread {
+        parts: 4,
+        turns: Vec::new(),
+    };
+    for (blocks, extends) in [
+        (Blocks::Merged(0), 8),
+        (Blocks::Merged(2), 2),
+        (Blocks::Concentrated(2), 16),
+        (spread, 32),
+    ] {
+        let found = after(server(blocks, 1000, 0, None), &accesses);
+        assert_eq!(found.buffers().counts().extends, extends);
+    }
+    // The second half of a block that has left the buffers is in a block that has to be read.
+    let mut evicted = vec![accesses[0]];
+    evicted.extend((100..200).map(|block| Some(read(2 * block))));
+    evicted.push(accesses[1]);
+    let counts = after(server(Blocks::Merged(1), 16, 0, None), &evicted)
+        .buffers()
+        .counts();
+    assert_eq!((counts.extends, counts.reads), (1, 101));
+}
+
+#[test]
 fn dirty_blocks_are_written_by_checkpoints_and_evictions() {
     let change = |block| Some(access(1, 1, block, Kind::Change, Strategy::Normal));
     let mut accesses = Vec::new();
