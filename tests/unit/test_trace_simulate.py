@@ -16,7 +16,7 @@ from octavo.errors import UsageError
 from octavo.trace.files import ignore_progress, summarize
 from octavo.trace.render import summary_view
 from octavo.trace.servers_view import servers_verdict, servers_view
-from octavo.trace.simulate import SimulationRequest, recorded_seconds, simulate, sizes
+from octavo.trace.simulate import SimulationRequest, limitations, recorded_seconds, simulate, sizes
 from octavo.trace.surface import combine_limit
 
 kB, MB = 1024, 1024**2
@@ -140,6 +140,26 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
         simulate(SimulationRequest(trace_of(tmp_path / "bare", [1, 2])))
     with pytest.raises(UsageError, match="more than 256"):
         _servers(_trace(tmp_path), shared_buffers=tuple(MB * (4 + turn) for turn in range(300)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"full_page_writes": "off", "data_checksums": "off"}, "full_page_writes is off"),
+        ({"full_page_writes": "on", "data_checksums": "off"}, "hint bits count as changes"),
+        ({"full_page_writes": "on", "data_checksums": "off", "wal_log_hints": "on"}, None),
+        ({"full_page_writes": "on", "data_checksums": "on", "wal_log_hints": "off"}, None),
+    ],
+)
+def test_images_that_the_server_does_not_log_are_named(settings: dict[str, str], expected: str | None) -> None:
+    with_changes: Any = {
+        "page_size": 8192, "reads": 1, "extends": 0, "changes": 1, "full_page_images": 0, "events": {},
+        "settings": settings, "missing": {"accesses": 0, "bytes": 0, "is_cut": False},
+    }  # fmt: skip
+    found = [line for line in limitations(with_changes, []) if "images" in line]
+    assert (expected is None and not found) or (expected and expected in found[0])
+    no_changes = [line for line in limitations({**with_changes, "changes": 0}, []) if "images" in line]
+    assert len(no_changes) == 1 and "no changes of pages" in no_changes[0]
 
 
 def test_the_command_line_speaks(tmp_path: Path) -> None:
