@@ -1,6 +1,8 @@
 """Traces from Python: files, surfaces, the page, and the simulator beside libCacheSim."""
 
+import errno
 import json
+import os
 import random
 import struct
 from collections.abc import Sequence
@@ -93,6 +95,17 @@ def test_a_later_part_of_a_trace_knows_of_no_checkpoint_before_it(tmp_path: Path
     for start, expected in ((0.0, {"checkpoint_seconds", "recorder"}), (3.0, {"recorder"})):
         files.cut(tmp_path / "t.octrace", tmp_path / "part", start, None, None)
         assert files.summarize(tmp_path / "part")["properties"].keys() == expected
+
+
+def test_a_full_disk_is_the_target_s(tmp_path: Path) -> None:
+    source, target = trace_of(tmp_path / "t.octrace", [1]), tmp_path / "t.csv"
+    with (
+        pytest.raises(HostError, match=r"t\.csv cannot be written: No space left"),
+        files.reading(source),
+        files.replacing(target),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.octrace"]
 
 
 @pytest.mark.parametrize("format", ["csv", "oracle-general", "iolog"])
