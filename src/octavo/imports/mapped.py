@@ -1,6 +1,7 @@
 """Any other table of results: a file with a line for each measurement, and a TOML file that says what it means."""
 
 import csv
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,7 +60,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
         ],
         metrics=[Metric(key, one.title or key, one.unit, one.better) for key, one in described.metrics.items()],
         sources=[source],
-        repeat=f"octavo import csv {file} --map {described_by}",
+        repeat=shlex.join(("octavo", "import", "csv", str(file), "--map", str(described_by))),
         limits=[] if described.trial.started else ["The file has no times: trials are in the order of its lines."],
     )
 

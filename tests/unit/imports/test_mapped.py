@@ -113,3 +113,10 @@ def test_a_measurement_of_a_round_counts_once(files: tuple[Path, Path]) -> None:
     assert [trial.observations[0].value for trial in made.trials] == [10, 11, 12]
     assert made.sources[0].problems == ["t.csv:3: the same measurement as line 2; left out"]
     assert made.sources[0].rows == 3
+
+
+def test_the_command_that_repeats_an_import_can_be_pasted(tmp_path: Path) -> None:
+    table, described_by = tmp_path / "my results.csv", tmp_path / "t.toml"
+    table.write_text(TABLE)
+    described_by.write_text(MAP)
+    assert read(table, described_by).repeat == f"octavo import csv '{table}' --map {described_by}"
