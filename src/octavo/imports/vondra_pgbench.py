@@ -126,7 +126,7 @@ def _trial(row: ImportedRow, cell: str, load: int, run: int, runs: int, position
     assert isinstance(end, float)
     reason = _too_short(seconds, end - start, SECONDS_ASKED[str(mode)])
     seen = [observe(TPS, tps), observe(SECONDS, seconds), observe(WAL_BYTES, wal_bytes)]
-    if (transactions := tps * seconds) > 0:
+    if (transactions := tps * seconds) >= 1:
         seen.append(observe(WAL_PER_TRANSACTION, wal_bytes / transactions))
     return TrialRecord(
         cell=cell,
