@@ -230,7 +230,8 @@ impl BufferManager {
         touch(&self.buffer_of, pages);
     }
 
-    /// An access by a backend in its so manieth scan; `relation` is the size of the page's relation in pages.
+    /// An access by a backend. `scan` is the number of the backend's scan, `relation` the size of the page's relation in
+    /// pages.
     #[inline]
     pub fn access(
         &mut self,
