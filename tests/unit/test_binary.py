@@ -93,7 +93,10 @@ def test_calls_of_outlined_helpers_are_counted_in_a_stripped_program(tmp_path: P
 def test_helpers_that_nothing_calls_change_no_verdict(tmp_path: Path) -> None:
     report = read_code(tmp_path / "x", helper(CASAL, LDAXR, STLXR) + words(LDXR, STXR))
     assert verdict(report).word == "no-lse"
-    assert verdict(read_code(tmp_path / "x", words(CASAL, LDXR, STXR))).word == "mixed"
+    mixed = verdict(read_code(tmp_path / "x", words(CASAL, LDXR, STXR)))
+    assert (mixed.word, mixed.line) == ("mixed", "1 LSE instructions beside 2 exclusives")
+    called = verdict(read_code(tmp_path / "x", outlined_code() + words(CASAL)))
+    assert called.line == "1 LSE instructions beside 3 calls of helpers of outlined atomics"
     assert verdict(read_code(tmp_path / "x", words(LDR, NOP, *ENTRY))).word == "none"
 
 

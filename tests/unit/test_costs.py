@@ -190,7 +190,8 @@ def test_a_wide_row_is_alone_on_its_page_and_fits(block: int) -> None:
     [
         (("--size", "1MB"), "from 4MB to 64GB"),
         (("--device", "tape"), "--device tape: allowed"),
-        (("--dsn", "host=/nowhere", "--device", "hdd"), "--dsn has its own device"),
+        (("--dsn", "host=/nowhere", "--device", "hdd"), "device, data block and version; leave out --device"),
+        (("--dsn", "host=/nowhere", "--pg", "17", "--data-block", "8kB"), "leave out --data-block, --pg"),
         (("--data-block", "7kB"), "7kB"),
         (("--pg", "17,18"), "--pg 17,18: name one version"),
     ],

@@ -245,6 +245,8 @@ def test_what_is_no_calibration_is_refused(text: str) -> None:
         (("table", "--base", "4kB"), "--base 4kB: it is none of 8kB, 32kB"),
         (("table", "--queries", "23"), "queries: invalid level '23'"),
         (("table", "-c", "work_mem"), "not a setting"),
+        (("table", "--timeout", "0s"), "--timeout 0s: it has to be from 1ms to 24d"),
+        (("table", "--timeout", "25d"), "--timeout 25d: it has to be from 1ms to 24d"),
         (("table", "--pg", "17"), "--pg 17: statistics can be carried from PostgreSQL 18 on; use 18, or --statistics"),
         (("loads", "--pg", "17"), "--pg 17: statistics can be carried from PostgreSQL 18 on; use 18"),
         (("loads", "--pg", "18,17"), "--pg 18,17: name one version"),

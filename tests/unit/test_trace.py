@@ -1,6 +1,8 @@
 """Traces from Python: files, surfaces, the page, and the simulator beside libCacheSim."""
 
+import errno
 import json
+import os
 import random
 import struct
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from octavo.errors import HostError, UsageError
 from octavo.trace import files
 from octavo.trace.files import ignore_progress
 from octavo.trace.page import render
+from octavo.trace.plausible import plausible
 from octavo.trace.render import summary_view, surface_view, verdict
 from octavo.trace.surface import SurfaceRequest, knee, rings, surface
 
@@ -94,6 +97,17 @@ def test_a_later_part_of_a_trace_knows_of_no_checkpoint_before_it(tmp_path: Path
         assert files.summarize(tmp_path / "part")["properties"].keys() == expected
 
 
+def test_a_full_disk_is_the_target_s(tmp_path: Path) -> None:
+    source, target = trace_of(tmp_path / "t.octrace", [1]), tmp_path / "t.csv"
+    with (
+        pytest.raises(HostError, match=r"t\.csv cannot be written: No space left"),
+        files.reading(source),
+        files.replacing(target),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.octrace"]
+
+
 @pytest.mark.parametrize("format", ["csv", "oracle-general", "iolog"])
 def test_other_formats_keep_the_pages(tmp_path: Path, format: str) -> None:
     blocks = skewed(500, 90)
@@ -161,11 +175,11 @@ def test_rings_are_those_of_the_version(tmp_path: Path) -> None:
         ("150018", None, (256 * kB, 16 * MB, 256 * kB)),
         ("170002", "2MB", (256 * kB, 16 * MB, 2 * MB)),
         ("180006", "2MB", (752 * kB, 16 * MB, 2 * MB)),  # 16384 buffers by 174 processes: 94 pins
-        ("180006", "0kB", (752 * kB, 16 * MB, 0)),
+        ("180006", "0", (752 * kB, 16 * MB, 0)),  # as current_setting writes it
     ):
         settings = {"vacuum_buffer_usage_limit": limit} if limit else {}
         path = trace_of(tmp_path / f"{version}{limit}", [1], settings=settings)
-        summary = files.summarize(path)
+        summary = plausible(files.summarize(path))
         summary["properties"]["server_version_num"] = version
         assert rings(summary, 128 * MB, 8 * kB) == expected
 

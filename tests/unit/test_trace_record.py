@@ -88,6 +88,21 @@ def test_a_trace_has_the_readahead_and_the_kernel_page_of_its_host(
     assert readahead_bytes(tmp_path) is None
 
 
+def test_a_relation_that_is_dropped_meanwhile_is_left_out(tmp_path: Path) -> None:
+    there = {
+        "tablespace": 1663, "database": 5, "relation": 16384, "kind": "r", "blocks": 7, "tuples": 9, "tuple_bytes": 121,
+        "fillfactor": 0, "name": "t",
+    }  # fmt: skip
+    # pg_relation_filenode and pg_relation_size of what the catalog had when the query began.
+    rows = [{**there, "blocks": None}, {**there, "relation": None}, there]
+    writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+    target = Target(lambda name: rows if name == "traced_relations" else [], 180006, None, None, None)
+    write_facts(writer, target, names=True, source="a test")
+    writer.finish()
+    (found,) = files.summarize(tmp_path / "t.octrace")["relations"]
+    assert (found["relation"], found["blocks"], found["name"]) == (16384, 7, "t")
+
+
 def test_a_server_that_does_not_count_its_wal_is_refused(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

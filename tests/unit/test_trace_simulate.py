@@ -1,10 +1,12 @@
 """`octavo trace simulate`: servers of other sizes from a trace."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.unit.test_trace import skewed, trace_of
 from typer.testing import CliRunner
 
@@ -12,8 +14,9 @@ from octavo import _core
 from octavo.cli.app import app
 from octavo.errors import UsageError
 from octavo.trace.files import ignore_progress, summarize
+from octavo.trace.render import summary_view
 from octavo.trace.servers_view import servers_verdict, servers_view
-from octavo.trace.simulate import SimulationRequest, recorded_seconds, simulate, sizes
+from octavo.trace.simulate import SimulationRequest, limitations, recorded_seconds, simulate, sizes
 from octavo.trace.surface import combine_limit
 
 kB, MB = 1024, 1024**2
@@ -80,6 +83,9 @@ def test_rates_leave_pauses_out(tmp_path: Path) -> None:
     writer.event(10_000_000, "transactions", 22)
     writer.finish()
     assert recorded_seconds(summarize(path)) == 4.0
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(summary_view(summarize(path), 1))
+    assert "in 10.0 s, 3 a second while recorded" in shown.getvalue()
     document = simulate(SimulationRequest(path, memory=(64 * MB,), readahead=(0,)))
     (server,) = document["servers"]
     assert (server["device_reads_per_second"], server["device_reads_per_transaction"]) == (11 / 4, 0.5)
@@ -134,6 +140,26 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
         simulate(SimulationRequest(trace_of(tmp_path / "bare", [1, 2])))
     with pytest.raises(UsageError, match="more than 256"):
         _servers(_trace(tmp_path), shared_buffers=tuple(MB * (4 + turn) for turn in range(300)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"full_page_writes": "off", "data_checksums": "off"}, "full_page_writes is off"),
+        ({"full_page_writes": "on", "data_checksums": "off"}, "hint bits count as changes"),
+        ({"full_page_writes": "on", "data_checksums": "off", "wal_log_hints": "on"}, None),
+        ({"full_page_writes": "on", "data_checksums": "on", "wal_log_hints": "off"}, None),
+    ],
+)
+def test_images_that_the_server_does_not_log_are_named(settings: dict[str, str], expected: str | None) -> None:
+    with_changes: Any = {
+        "page_size": 8192, "reads": 1, "extends": 0, "changes": 1, "full_page_images": 0, "events": {},
+        "settings": settings, "missing": {"accesses": 0, "bytes": 0, "is_cut": False},
+    }  # fmt: skip
+    found = [line for line in limitations(with_changes, []) if "images" in line]
+    assert (expected is None and not found) or (expected and expected in found[0])
+    no_changes = [line for line in limitations({**with_changes, "changes": 0}, []) if "images" in line]
+    assert len(no_changes) == 1 and "no changes of pages" in no_changes[0]
 
 
 def test_the_command_line_speaks(tmp_path: Path) -> None:

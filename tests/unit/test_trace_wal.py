@@ -21,7 +21,7 @@ class _Server:
 
     def __init__(self, **counters: int) -> None:
         self.counters, self.has_inspect, self.has_blocks = counters, False, False
-        self.checkpoint = {"position": 10**9 - 4711, "bytes": 4711, "seconds": 12.5}
+        self.checkpoint = {"position": 10**9 - 4711, "seconds": 12.5}
 
     def query(self, name: str) -> Rows:
         if name == "traced_wal_inspect":
@@ -79,9 +79,9 @@ def test_the_checkpoint_before_the_trace_is_the_last_one_that_began_before_it(tm
     server, path = _server(), tmp_path / "t.octrace"
     writer = _core.TraceWriter(path, 8192)
     meter = WalMeter(server.query, writer, 0)
-    server.checkpoint = {"position": 10**9 - 900, "bytes": 0, "seconds": 5.25}
+    server.checkpoint = {"position": 10**9 - 900, "seconds": 5.25}
     meter.take(2_000_000)
-    server.checkpoint = {"position": 10**9 + 50, "bytes": 0, "seconds": 1.0}
+    server.checkpoint = {"position": 10**9 + 50, "seconds": 1.0}
     meter.take(3_000_000)
     writer.finish()
     assert _properties(path) == {"checkpoint_wal_bytes": "900", "checkpoint_seconds": "3.250"}

@@ -209,10 +209,12 @@ def test_what_a_terminal_would_obey_is_gone() -> None:
 
 
 def test_why_a_machine_ended_is_said_in_a_line() -> None:
-    assert "ended after 90 s; give it more with --timeout" in str(output.why_not("", 124, 90))
-    panic = output.why_not("x\n[ 1.0] Kernel panic - not syncing: VFS: no root\x1b[2J\nlater\n", 0, 90)
+    for code, elapsed in ((124, 90.1), (137, 95.0)):
+        assert "ended after 90 s; give it more with --timeout" in str(output.why_not("", code, 90, elapsed))
+    assert "qemu was killed after 12 s" in str(output.why_not("", 137, 90, 12.0))
+    panic = output.why_not("x\n[ 1.0] Kernel panic - not syncing: VFS: no root\x1b[2J\nlater\n", 0, 90, 5.0)
     assert "Kernel panic - not syncing: VFS: no root" in str(panic) and "\x1b" not in str(panic)
-    last = str(output.why_not("one\n" + "x" * 100_000 + "\n", 1, 90))
+    last = str(output.why_not("one\n" + "x" * 100_000 + "\n", 1, 90, 5.0))
     assert "exit 1" in last and len(last) < 1000 and "\n" not in last
 
 

@@ -66,9 +66,14 @@ def _of_aarch64(report: ElfReport) -> Verdict:
         rest = f"; {found.exclusive} exclusives are outside of the helpers" if found.exclusive else ""
         return Verdict("outlined", f"LSE when the CPU has it (outlined){rest}")
     if found.lse and (found.exclusive or found.calls):
+        others = [
+            f"{count} {words}"
+            for count, words in ((found.exclusive, "exclusives"), (found.calls, "calls of helpers of outlined atomics"))
+            if count
+        ]
         return Verdict(
             "mixed",
-            f"{found.lse} LSE instructions and {found.exclusive} exclusives beside each other",
+            f"{found.lse} LSE instructions beside {' and '.join(others)}",
             "it chooses at run time, or its parts were built with different flags: see which functions have them",
         )
     if found.lse:

@@ -24,6 +24,7 @@ def group() -> None:
 
 @costs.command()
 def calibrate(
+    context: typer.Context,
     dsn: Annotated[
         str | None, typer.Option(help="Connection string of your server, instead of a scratch server.")
     ] = None,
@@ -46,6 +47,7 @@ def calibrate(
 
     Example: octavo costs calibrate --data-block 8kB,32kB --device hdd
     """
+    from octavo.cli.given import given
     from octavo.cli.output import console, print_json, tell
     from octavo.costs.calibrate import CalibrationRequest, calibrate_builds, calibrate_server, check_size
     from octavo.costs.render import view
@@ -58,8 +60,11 @@ def calibrate(
         raise UsageError(f"--device {device}: {error}") from None
     request = CalibrationRequest(check_size("--size", size), rounds, cache is CacheState.cold)
     if dsn is not None:
-        if level != "native" or data_block != "8kB":
-            raise UsageError("--dsn has its own device and data block; leave --device and --data-block out")
+        own = {option for name, option in given(context).items() if name in ("data_block", "device", "pg")}
+        if own:
+            raise UsageError(
+                f"the server of --dsn has its own device, data block and version; leave out {', '.join(sorted(own))}"
+            )
         document = calibrate_server(dsn, request, tell)
     else:
         from octavo.cli.progress import built

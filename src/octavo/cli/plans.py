@@ -8,6 +8,8 @@ import typer
 
 from octavo.cli.choices import TableFormat
 
+_LONGEST_SECONDS = 24 * 86_400
+
 plans = typer.Typer(help="Separate the effects of page size and plan on queries.", no_args_is_help=True)
 
 
@@ -57,6 +59,7 @@ def table(
     """
     from octavo.cli.output import console, print_json, tell
     from octavo.cli.progress import built
+    from octavo.errors import UsageError
     from octavo.factor import complete
     from octavo.host.children import server_account
     from octavo.postgres.builds.selection import data_block_specs
@@ -73,8 +76,11 @@ def table(
     blocks = data_blocks(specs)
     if statistics is Statistics.one:
         check_version(specs[0].version, "use 18, or --statistics own")
+    seconds = parse_duration(timeout)
+    if not 0.001 <= seconds <= _LONGEST_SECONDS:  # for statement_timeout, which counts ms, less is no limit
+        raise UsageError(f"--timeout {timeout}: it has to be from 1ms to 24d")
     request = PlanTableRequest(
-        rounds=rounds, tries=tries, timeout=parse_duration(timeout), seed=seed,
+        rounds=rounds, tries=tries, timeout=seconds, seed=seed,
         settings={**tpch.WORKLOAD.settings, **parse_settings(setting or [])}, costs=compared(blocks, calibration),
     )  # fmt: skip
     levels = complete(tpch.WORKLOAD.factors, {"scale": scale, "queries": queries})

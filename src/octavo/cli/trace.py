@@ -109,7 +109,9 @@ def cut(
     out: Annotated[Path, typer.Option("--out", "-o", help="The trace to write.")],
     start: Annotated[str, typer.Option("--from", help="Start, as time from the start of the trace.")] = "0s",
     length: Annotated[str | None, typer.Option("--for", help="Length; default: to the end.")] = None,
-    relation: Annotated[int | None, typer.Option(min=0, help="Only this file number (relfilenode).")] = None,
+    relation: Annotated[
+        int | None, typer.Option(min=0, max=2**32 - 1, help="Only this file number (relfilenode).")
+    ] = None,
 ) -> None:
     """Write part of a trace as a new trace. Times do not change.
 
@@ -179,7 +181,7 @@ def surface(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the sample.")] = 1,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads; 0: one per available processor.")] = 0,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="tls://ADDRESS:PORT", help="Simulate on the workers of this Dask scheduler, in parts."),
@@ -257,7 +259,7 @@ def simulate(
     checkpoint: Annotated[
         str | None, typer.Option(help="Time between checkpoints, such as 5min; default: as recorded.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Simulate servers with other sizes, down to device reads.

@@ -13,7 +13,7 @@ from psycopg.rows import DictRow, dict_row
 
 from octavo import knobs
 from octavo.costs import tables
-from octavo.costs.measure import CalibrationDatabase, empty
+from octavo.costs.measure import NO_FILES, CalibrationDatabase, empty
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import trees
@@ -93,7 +93,8 @@ def own_database(
 def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationDatabase, None, None]:
     """A database of our own on a user's server, dropped afterwards, with those that earlier calibrations left.
 
-    Statements have a time limit. Raises HostError when the server cannot be reached or refuses the database.
+    Statements have a time limit. Raises HostError when the server cannot be reached or refuses the database, or its
+    files, for cold reads, are not here.
     """
     with connect(dsn, "octavo costs", _TIMEOUTS) as first:
         if first.limits is not None:
@@ -113,12 +114,14 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
             )
             with _connected(dsn, name) as connection:
                 connection.execute(f"SET statement_timeout = '{_TIMEOUTS.statement_timeout}'".encode())
+                forgets = _forgets(connection) if cold else None
+                if cold and forgets is None:
+                    raise HostError(NO_FILES)
                 block = int(str(_value(connection, "SELECT current_setting('block_size')")))
                 sized = tables.sizes(block, size)
                 try:
                     tables.make(connection, sized)
                     _with_buffercache(connection)
-                    forgets = _forgets(connection) if cold else None
                     if forgets is not None:
                         connection.execute("CHECKPOINT")
                 except psycopg.Error as error:

@@ -16,6 +16,7 @@ from octavo.errors import HostError, OctavoError
 from octavo.postgres.plan_shape import shape_of
 from octavo.workload_support.explained import explain
 
+NO_FILES = "cold reads need the server's files on this host, and root or their owner; try --cache warm"
 # A cold query is to last about so long: limits of devices hold over a tenth of a second and more.
 _COLD_SECONDS = 1.5
 _LONGEST_SCAN = 8.0
@@ -88,7 +89,7 @@ def _warm(database: CalibrationDatabase) -> list[ProbeQuery]:
 def _cold(database: CalibrationDatabase) -> list[ProbeQuery]:
     """The scan and the lookups that last long enough here, found by smaller ones."""
     if database.forget is None:
-        raise HostError("cold reads need the server's files on this host, and root or their owner; try --cache warm")
+        raise HostError(NO_FILES)
     tables = database.tables
     first = _run_cold(database, scan_of_pages("wide_small", tables.wide_small), 0)
     small = first.seconds * tables.wide / tables.wide_small > _LONGEST_SCAN

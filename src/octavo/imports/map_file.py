@@ -23,7 +23,7 @@
     load = "load"                           # an independent build-up of the data; else all are of one load
     round = "round"                         # what was measured together; else the n-th measurement of a cell on a load
     item = "query"                          # a query or load step: lines of one cell, load and round are one trial
-    repetition = "run"
+    repetition = "run"                      # a line that repeats item and repetition of its round is left out
     started = "start"                       # seconds since 1970
     seconds = "took"
     seconds_asked = 900                     # or a column: trials below 95 % of it are invalid
@@ -32,9 +32,10 @@ A factor that the baseline does not name is a condition: each of its levels is a
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from octavo.errors import UsageError
 from octavo.imports.rows import Parse, moment, name, number, seconds, whole
@@ -56,6 +57,14 @@ class FactorColumn(_Strict):
     unit: Literal["B", "kB", "MB", "GB", "TB"] | None = None
     level: Annotated[str, BeforeValidator(lambda value: str(value))] | None = None
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.column is None) == (self.level is None):
+            raise PydanticCustomError("factor", "give either a column, or the level that all trials had")
+        if self.unit is not None and self.column is None:
+            raise PydanticCustomError("factor", "a unit belongs to a column; write it into the level")
+        return self
+
 
 class MetricColumn(_Strict):
     """A number that was measured."""
@@ -70,7 +79,7 @@ class MetricColumn(_Strict):
 class File(_Strict):
     """How lines are split; `columns` where the first line has no names."""
 
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    delimiter: Annotated[str, Field(pattern=r'^[^"\r\n]$')] = ","
     columns: list[str] | None = None
 
 

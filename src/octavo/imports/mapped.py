@@ -1,6 +1,7 @@
 """Any other table of results: a file with a line for each measurement, and a TOML file that says what it means."""
 
 import csv
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
             known = ", ".join(levels.get(name, [])[:12]) or "none, it is not in [factors]"
             raise UsageError(f"{described_by}: baseline.{name}: {level} was not measured; levels that were: {known}")
     conditions = [name for name, its in levels.items() if len(its) > 1 and name not in described.baseline]
-    places = _places(lines, described)
+    places = _places(source, lines, described)
     keys = list(dict.fromkeys(levels_of for levels_of, _, _ in places))
     cells = make_cells((dict(zip(described.factors, key, strict=True)) for key in keys), described.baseline, conditions)
     ids = {key: cell.id for key, cell in zip(keys, cells, strict=True)}
@@ -59,7 +60,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
         ],
         metrics=[Metric(key, one.title or key, one.unit, one.better) for key, one in described.metrics.items()],
         sources=[source],
-        repeat=f"octavo import csv {file} --map {described_by}",
+        repeat=shlex.join(("octavo", "import", "csv", str(file), "--map", str(described_by))),
         limits=[] if described.trial.started else ["The file has no times: trials are in the order of its lines."],
     )
 
@@ -103,15 +104,21 @@ def _split(reader: Any, source: ImportSource) -> Iterator[tuple[int, list[str]]]
             yield reader.line_num, fields
 
 
-def _places(lines: Sequence[Seen], described: Map) -> dict[tuple[Levels, str, str], list[Seen]]:
-    """The lines of each trial by levels, load and round. Without a round, a line that repeats begins the next one."""
+def _places(source: ImportSource, lines: Sequence[Seen], described: Map) -> dict[tuple[Levels, str, str], list[Seen]]:
+    """The lines of each trial by levels, load and round. Without a round, a line that repeats begins the next one; with
+    one it is left out, as there is no telling which is right."""
     found: dict[tuple[Levels, str, str], list[Seen]] = {}
-    counts: dict[tuple[object, ...], int] = {}
+    earlier: dict[tuple[object, ...], list[int]] = {}
     for seen in lines:
         levels, load = tuple(str(seen[f"factor {name}"]) for name in described.factors), str(seen.get("load", ""))
-        same = (levels, load, seen.get("item"), seen.get("repetition"))
-        counts[same] = counts.get(same, 0) + 1
-        its_round = str(seen["round"]) if described.trial.round else str(counts[same])
+        same = (levels, load, seen.get("round"), seen.get("item"), seen.get("repetition"))
+        before = earlier.setdefault(same, [])
+        if before and described.trial.round:
+            source.refuse(seen["line"], f"the same measurement as line {before[0]}; left out")
+            source.rows -= 1
+            continue
+        before.append(seen["line"])
+        its_round = str(seen["round"]) if described.trial.round else str(len(before))
         found.setdefault((levels, load, its_round), []).append(seen)
     return found
 

@@ -10,6 +10,7 @@ client; the server's misses are in none of it.
 """
 
 import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
         trials=trials,
         metrics=(TPS, LATENCY, MISSES, TRANSACTIONS, SECONDS),
         sources=sources,
-        repeat=f"octavo import percona-thp {directory}",
+        repeat=shlex.join(("octavo", "import", "percona-thp", str(directory))),
         limits=[
             "The files have no times: trials are in the order of the files, the runs of a cell consecutively.",
             "dTLB misses are those of pgbench or sysbench: perf stat counts only the command that it "

@@ -14,6 +14,8 @@ Parse = Callable[[str], object]
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOST_BYTES = 256 * 1024**2
+# Of no measurement is a number larger; sums and products of these are finite.
+_LARGEST = 1e100
 # Beyond this a name is no name; what is stored and shown stays of a size.
 _LONGEST_TEXT = 200
 # What begins in a year that a calendar can show is to end in one.
@@ -113,13 +115,13 @@ def read_settings(path: Path) -> dict[str, str]:
 
 
 def number(text: str) -> float:
-    """A finite number. Raises ValueError.
+    """A number that something may have been measured as. Raises ValueError.
 
     >>> number("12.5"), number("1e3")
     (12.5, 1000.0)
     """
     value = float(text) if _NUMBER.fullmatch(text) else float("inf")
-    if abs(value) == float("inf"):
+    if abs(value) > _LARGEST:
         raise ValueError("not a number")
     return value
 

@@ -8,6 +8,7 @@ segment is a load, and a round is the n-th run on a load. The numbers of transac
 transaction is wal_bytes / (tps × seconds).
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def read(file: Path, *, named: str | None = None) -> Imported:
         trials=trials,
         metrics=(TPS, WAL_PER_TRANSACTION, WAL_BYTES, SECONDS),
         sources=[source],
-        repeat=f"octavo import vondra-pgbench {file}",
+        repeat=shlex.join(("octavo", "import", "vondra-pgbench", str(file))),
         limits=[
             *([alone] if len(segments) == 1 else ()),
             "Read-write trials ran on the same tables without a reset, so later ones had more bloat.",
@@ -125,7 +126,7 @@ def _trial(row: ImportedRow, cell: str, load: int, run: int, runs: int, position
     assert isinstance(end, float)
     reason = _too_short(seconds, end - start, SECONDS_ASKED[str(mode)])
     seen = [observe(TPS, tps), observe(SECONDS, seconds), observe(WAL_BYTES, wal_bytes)]
-    if (transactions := tps * seconds) > 0:
+    if (transactions := tps * seconds) >= 1:
         seen.append(observe(WAL_PER_TRANSACTION, wal_bytes / transactions))
     return TrialRecord(
         cell=cell,

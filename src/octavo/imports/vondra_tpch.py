@@ -11,6 +11,7 @@ row. So a WAL segment size is a load, and a round is a load. The first run of a 
 never averaged with them: what a load gives are three trials, one in each condition `load`, `first run`, `queries`.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
         trials=[_record(trial, by_levels, loads, position) for position, trial in enumerate(trials, 1)],
         metrics=(SECONDS, WAL_BYTES, *SIZES),
         sources=sources,
-        repeat=f"octavo import vondra-tpch {directory}",
+        repeat=shlex.join(("octavo", "import", "vondra-tpch", str(directory))),
         limits=_limits(query_rows, len(loads)),
         best_of={
             "factor": "phase",

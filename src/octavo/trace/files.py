@@ -1,5 +1,6 @@
 """Traces as files: read, cut, converted. Whatever the core refuses becomes an error that a user can act on."""
 
+import errno
 import os
 import secrets
 from collections.abc import Callable, Generator
@@ -20,6 +21,8 @@ WRITABLE = ("csv", "oracle-general", "iolog")
 MOST_LOST = 0.001
 # The source of a trace that has no page accesses.
 COUNTERS = "counters of the server"
+# Of a file that is written, whatever else is read meanwhile.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -51,7 +54,8 @@ def opened_as(descriptor: int) -> Path:
 
 @contextmanager
 def replacing(target: Path) -> Generator[Path, None, None]:
-    """A file to write, which takes the target's place when all went well. Raises HostError when it cannot be made."""
+    """A file to write, which takes the target's place when all went well. Raises HostError when it cannot be made, or
+    there is no room for it."""
     target = target.absolute()
     refuse_planted(target.parent)
     refuse_planted(target)
@@ -63,6 +67,10 @@ def replacing(target: Path) -> Generator[Path, None, None]:
     try:
         yield opened_as(descriptor)
         beside.replace(target)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise HostError(f"{target} cannot be written: {error.strerror}; name a file where there is room") from error
     finally:
         os.close(descriptor)
         with suppress(OSError):

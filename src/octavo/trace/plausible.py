@@ -13,6 +13,8 @@ from octavo.units import parse_duration, parse_size
 
 Check = Callable[[str], bool]
 
+# vacuum_buffer_usage_limit of a server whose VACUUM has no ring: PostgreSQL writes a zero without a unit.
+NO_RING = "0"
 _KB, _MB, _TB = 1024, 1024**2, 1024**4
 _MOST_BLOCKS = 2**32 - 2  # MaxBlockNumber
 _FILLFACTORS = range(10, 101)
@@ -43,13 +45,17 @@ def _duration(low: float, high: float) -> Check:
     return lambda text: low <= parse_duration(text) <= high
 
 
+def _either(word: str, check: Check) -> Check:
+    return lambda text: text == word or check(text)
+
+
 _SETTINGS: dict[str, Check] = {
     "shared_buffers": _size(8 * _KB, 16 * _TB),
     "max_connections": _whole(1, 262_143),
     "effective_io_concurrency": _whole(0, 1000),
     "io_combine_limit": _size(_KB, 4 * _MB),
     "io_max_combine_limit": _size(_KB, 4 * _MB),
-    "vacuum_buffer_usage_limit": _size(0, 16 * 1024 * _MB),
+    "vacuum_buffer_usage_limit": _either(NO_RING, _size(0, 16 * 1024 * _MB)),
     "bgwriter_delay": _duration(0.01, 10),
     "bgwriter_lru_maxpages": _whole(0, 2**30 - 1),
     "bgwriter_lru_multiplier": _number(0, 10),

@@ -10,6 +10,7 @@ from rich.text import Text
 from octavo.report import numbers
 from octavo.trace.core_types import Summary
 from octavo.trace.files import MOST_LOST, lost_share
+from octavo.trace.simulate import recorded_seconds
 from octavo.trace.wal import Written, written
 from octavo.units import human_size
 
@@ -73,7 +74,9 @@ def summary_view(summary: Summary, size: int) -> Group:
     accesses = summary["reads"] + summary["extends"]
     times = summary["times"]
     seconds = (times[1] - times[0]) / 1e6 if times else 0.0
-    rate = f", {accesses / seconds:,.0f} a second" if seconds > 0 else ""
+    recorded = recorded_seconds(summary)
+    while_recorded = " while recorded" if "pause_microseconds" in summary["events"] else ""
+    rate = f", {accesses / recorded:,.0f} a second{while_recorded}" if recorded else ""
     per = f", {size / accesses:.2f} bytes an access" if accesses else ""
     lines = [
         f"{accesses:,} accesses of {human_size(summary['page_size'])} pages by {summary['backends']:,} backends "

@@ -252,6 +252,13 @@ def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str
             "the trace has no changes of pages: writes, checkpoints and full-page images are not simulated, and "
             "evicted pages are taken for clean"
         )
+    elif (settings := summary["settings"]).get("full_page_writes") == "off":
+        found.append("full_page_writes is off: full-page images are those that the server would have with it on")
+    elif settings.get("data_checksums") == "off" and settings.get("wal_log_hints", "off") == "off":
+        found.append(
+            "data_checksums and wal_log_hints are off: hint bits count as changes, and the server logs no full-page "
+            "images for them"
+        )
     if any(point.data_block < own for point in points):
         found.append(
             f"blocks smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two "

@@ -12,7 +12,7 @@ from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import BufferPoint, Curve, Summary, Totals
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, reading, require_accesses, summarize
-from octavo.trace.plausible import plausible
+from octavo.trace.plausible import NO_RING, plausible
 from octavo.units import format_size, human_size, parse_size
 
 SCHEMA_VERSION = 1
@@ -210,8 +210,9 @@ def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int
         pinned = buffers // page_size // backends * page_size
         bulk_read = min(_RING + flight, max(_RING, pinned))
     vacuum = 2 * 1024**2 if version >= 170000 else _RING
+    limit = settings.get("vacuum_buffer_usage_limit", "")
     with suppress(UsageError):
-        vacuum = parse_size(settings.get("vacuum_buffer_usage_limit", ""))
+        vacuum = 0 if limit == NO_RING else parse_size(limit)
     return bulk_read, _BULK_WRITE_RING, vacuum
 
 

@@ -30,11 +30,18 @@ def outcome(written: str, word: str, console: str = "") -> Outcome | None:
     return Outcome(printable(text), int(match[1]), console)
 
 
-def why_not(console: str, returncode: int, seconds: float) -> OctavoError:
-    """Why a machine ended before its command did: its time, qemu's own complaint, or the console's last words."""
-    if returncode in (124, 137):  # timeout(1)
+def why_not(console: str, returncode: int, limit: float, elapsed: float) -> OctavoError:
+    """Why a machine ended before its command did: its time (`limit`, of which `elapsed` seconds were used), a kill from
+    outside, qemu's own complaint, or the console's last words."""
+    # timeout(1): 137 is a KILL that it sent at its end, or that somebody else sent before.
+    if returncode == 124 or (returncode == 137 and elapsed >= limit):
         return OctavoError(
-            f"the machine was ended after {seconds:.0f} s; give it more with --timeout{_last_output(console)}"
+            f"the machine was ended after {limit:.0f} s; give it more with --timeout{_last_output(console)}"
+        )
+    if returncode == 137:
+        return OctavoError(
+            f"qemu was killed after {elapsed:.0f} s, as the kernel does where memory is short; free some, or give the "
+            f"machine less{_last_output(console)}"
         )
     if match := _PANIC.search(console):
         return OctavoError(f"the machine ended before its command did: {one_line(match[0])}")

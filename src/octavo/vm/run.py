@@ -4,6 +4,7 @@ nobody."""
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -79,12 +80,14 @@ def run(
             kernel_arguments=kernel_arguments,
             plugin=str(tree / _PLUGIN) if plugin is not None else None,
         )
+        started = time.monotonic()
         finished = children.run(
             line, journal, role="machine", account=account, directory=tree, environment={"TMPDIR": str(tree)}
         )
         found = output.outcome(finished.stdout, word, finished.stderr)
         if found is None:
-            raise output.why_not(finished.stderr, finished.returncode, limits.seconds)
+            elapsed = time.monotonic() - started
+            raise output.why_not(finished.stderr, finished.returncode, limits.seconds, elapsed)
         return found
     finally:
         if trees.remove(work):

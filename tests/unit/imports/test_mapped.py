@@ -83,6 +83,10 @@ repetition = "run"
         ('"8kB" }', '"16kB" }', "baseline.data_block: 16kB was not measured; levels that were: 8kB, 4kB"),
         ("[factors]", "[factor]", "t.toml: factors: field required"),
         ("better =", "beter =", "t.toml: metrics.tps.beter: extra inputs are not permitted"),
+        ("{ level = 100 }", "{}", "t.toml: factors.scale: give either a column, or the level that all trials had"),
+        ("{ level = 100 }", '{ column = "load", level = 100 }', "t.toml: factors.scale: give either a column, or"),
+        ("{ level = 100 }", '{ level = 8, unit = "kB" }', "t.toml: factors.scale: a unit belongs to a column"),
+        ("[metrics.tps]", "[file]\ndelimiter = '\"'\n[metrics.tps]", "t.toml: file.delimiter: string should match"),
         ("[trial]", "[trial", "t.toml: not TOML"),
     ],
 )
@@ -100,3 +104,19 @@ def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
         "t.csv:7: bs is 'x', 'xkB' is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB; left out",
         "t.csv:8: 4 fields instead of 6; left out",
     ]
+
+
+def test_a_measurement_of_a_round_counts_once(files: tuple[Path, Path]) -> None:
+    files[1].write_text(MAP.replace("[trial]", '[trial]\nround = "remark"'))
+    files[0].write_text("bs,mode,load,tps,took,remark\n8,r,a,10,30,1\n8,r,a,99,30,1\n8,r,a,11,30,2\n4,r,a,12,30,1\n")
+    made = read(*files)
+    assert [trial.observations[0].value for trial in made.trials] == [10, 11, 12]
+    assert made.sources[0].problems == ["t.csv:3: the same measurement as line 2; left out"]
+    assert made.sources[0].rows == 3
+
+
+def test_the_command_that_repeats_an_import_can_be_pasted(tmp_path: Path) -> None:
+    table, described_by = tmp_path / "my results.csv", tmp_path / "t.toml"
+    table.write_text(TABLE)
+    described_by.write_text(MAP)
+    assert read(table, described_by).repeat == f"octavo import csv '{table}' --map {described_by}"

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def test_wal_per_transaction_is_of_the_transactions_that_tps_and_seconds_say(fil
     seen = {one.metric: one.value for one in read(file).trials[2].observations}
     assert seen["tps"] == 20835.72
     assert seen["wal_bytes_per_transaction"] == pytest.approx(9749742448 / (20835.72 * 1800.04))
+
+
+def test_numbers_stay_finite(file: Path) -> None:
+    file.write_text("1;1801;8;8;16;50;rw;1e-99;1e-99;1e99\n1;1801;8;8;16;50;rw;1e99;1e99;1e99\n")
+    seen = [one for trial in read(file).trials for one in trial.observations]
+    assert len(seen) == 7 and all(math.isfinite(one.value) for one in seen)
 
 
 def test_a_malformed_row_is_named(file: Path) -> None:

@@ -77,7 +77,8 @@ def test_load_steps_have_time_and_wal_and_the_load_its_sizes(tmp_path: Path) -> 
         ("7;8;1;16;1;2;1600000000.0;1;p;r", "data_block is '7', in kB it has to be one of 1kB"),
         ("8;8;1;16;23;2;1600000000.0;1;p;r", "query is '23', not a whole number from 1 to 22"),
         ("8;8;1;16;1;٢;1600000000.0;1;p;r", "run is '٢', not a whole number"),
-        ("8;8;1;16;1;2;1e300;1;p;r", "start is '1e300', not a time"),
+        ("8;8;1;16;1;2;1e30;1;p;r", "start is '1e30', not a time"),
+        ("8;8;1;16;1;2;1e300;1;p;r", "start is '1e300', not a number"),
     ],
 )
 def test_a_malformed_row_is_named_and_left_out_and_its_trial_has_no_total(tmp_path: Path, text: str, why: str) -> None:

@@ -32,7 +32,7 @@ pub struct BufferCounts {
     pub checkpoint_writes: u64,
     /// Pages that the background writer wrote.
     pub writer_writes: u64,
-    /// First changes of a page after a checkpoint began.
+    /// First changes of a page after a checkpoint began, but for pages that are new since then.
     pub full_page_images: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct BufferManager {
     filter: Option<Filter>,
     counts: BufferCounts,
     checkpoint: u32,
-    /// By page: the checkpoint after which it was first changed last.
+    /// By page: the checkpoint after which it was first changed last, or was new.
     image: Vec<u32>,
 }
 
@@ -230,13 +230,14 @@ impl BufferManager {
         touch(&self.buffer_of, pages);
     }
 
-    /// An access by a backend; `relation` is the size of the page's relation in pages.
+    /// An access by a backend. `scan` is the number of the backend's scan, `relation` the size of the page's relation in
+    /// pages.
     #[inline]
     pub fn access(
         &mut self,
         page: u32,
         backend: u32,
-        stream: u32,
+        scan: u32,
         how: u8,
         relation: u64,
     ) -> Outcome {
@@ -276,7 +277,7 @@ impl BufferManager {
         self.pinned[pin] = NONE; // it lets go of its last page before it looks for a buffer
         let strategy = Strategy::of(how);
         let buffer = if how >> 4 != 0 && self.rings.serve(strategy, relation) {
-            self.buffer_of_ring(page, backend, stream, strategy)
+            self.buffer_of_ring(backend, scan, strategy)
         } else {
             self.victim()
         };
@@ -296,6 +297,8 @@ impl BufferManager {
         if kind == Kind::Extend {
             self.counts.extends += 1;
             self.make_dirty(buffer);
+            // The record of its first change makes all of the page: REGBUF_WILL_INIT.
+            self.log(page);
             Outcome::Extended { written }
         } else {
             self.counts.reads += 1;
@@ -307,18 +310,21 @@ impl BufferManager {
         if buffer != NONE {
             self.make_dirty(buffer);
         }
+        self.counts.full_page_images += u64::from(!self.log(page));
+    }
+
+    /// All of a page is in the WAL. Returns whether it was since the last checkpoint began.
+    fn log(&mut self, page: u32) -> bool {
         let page = page as usize;
         if page >= self.image.len() {
             self.image.resize((page + 1).next_power_of_two(), 0);
         }
-        if std::mem::replace(&mut self.image[page], self.checkpoint) != self.checkpoint {
-            self.counts.full_page_images += 1;
-        }
+        std::mem::replace(&mut self.image[page], self.checkpoint) == self.checkpoint
     }
 
     /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it too.
-    fn buffer_of_ring(&mut self, page: u32, backend: u32, stream: u32, strategy: Strategy) -> u32 {
-        let turn = self.rings.turn(page, backend, stream, strategy);
+    fn buffer_of_ring(&mut self, backend: u32, scan: u32, strategy: Strategy) -> u32 {
+        let turn = self.rings.turn(backend, scan, strategy);
         if let Some(buffer) = turn.buffer
             && self.state[buffer as usize] & USAGE <= 1
             && !self.pinned.contains(&buffer)

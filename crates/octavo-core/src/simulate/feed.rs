@@ -44,6 +44,8 @@ pub struct Batch {
     pub time: Vec<u64>,
     /// The backend's visits of pages so far, with those of pages that are not here: accesses of one page in a row are one.
     pub visit: Vec<u32>,
+    /// The scans that the backend has begun so far, with those of pages that are not here.
+    pub scan: Vec<u32>,
     /// Accesses of the trace so far, with those that are not here.
     pub ordinal: Vec<u64>,
     /// By stream: how many blocks of the trace's size it has, as far as is known.
@@ -84,6 +86,7 @@ impl Batch {
         self.how.clear();
         self.time.clear();
         self.visit.clear();
+        self.scan.clear();
         self.ordinal.clear();
         self.new_chunks.clear();
         self.events.clear();
@@ -230,7 +233,7 @@ impl Preparing {
             );
             let blocks = &mut self.blocks[stream as usize];
             *blocks = (*blocks).max(block.saturating_add(1));
-            let visit = self.visits.of(backend, (stream, block), how);
+            let (visit, scan) = self.visits.of(backend, (stream, block), how);
             let changes = is_change(how);
             self.totals.changes += u64::from(changes);
             self.totals.accesses += u64::from(!changes);
@@ -245,6 +248,7 @@ impl Preparing {
             batch.how.push(how);
             batch.time.push(accesses.time[index]);
             batch.visit.push(visit);
+            batch.scan.push(scan);
             batch.ordinal.push(self.totals.accesses);
             batch.has_changes |= changes;
         }
@@ -256,6 +260,17 @@ impl Preparing {
 #[inline]
 pub(super) const fn is_change(how: u8) -> bool {
     Kind::of(how).changes()
+}
+
+/// How a page of 2^level blocks is accessed where one of them is: a new block that is not its first is in a page that is
+/// there already.
+#[inline]
+pub(super) fn merged(how: u8, block: u32, level: u32) -> u8 {
+    if block & ((1 << level) - 1) != 0 && Kind::of(how) == Kind::Extend {
+        (how & !15) | Kind::Read.number()
+    } else {
+        how
+    }
 }
 
 /// Runs a trace through all of them, one pass, on so many threads. The next accesses are read meanwhile.
@@ -285,6 +300,8 @@ pub fn run_sampled<R: Read + Send, C: Consumer>(
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Totals, Error> {
     let mut preparing = Preparing::new(sample);
+    // One prepares; more than the others have consumers would wait.
+    let threads = threads.get().min(consumers.len() + 1);
     let empty = || -> Vec<Batch> { (0..sample.replicates()).map(|_| Batch::default()).collect() };
     let (mut current, mut next) = (empty(), empty());
     let mut more = preparing.next(reader, &mut current)?;
@@ -303,7 +320,7 @@ pub fn run_sampled<R: Read + Send, C: Consumer>(
             }
         };
         more = thread::scope(|scope| {
-            for _ in 1..threads.get() {
+            for _ in 1..threads {
                 scope.spawn(work);
             }
             let found = preparing.next(reader, &mut next);

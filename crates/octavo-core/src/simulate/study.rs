@@ -1,6 +1,6 @@
 use super::{
     Batch, BufferCounts, BufferManager, Cache, Consumer, Curve, SampledDistances, StackDistances,
-    feed::is_change,
+    feed::{is_change, merged},
 };
 use crate::trace::EventKind;
 
@@ -160,8 +160,8 @@ impl Consumer for Study {
                         manager.access(
                             page,
                             batch.backend[place],
-                            stream,
-                            batch.how[place],
+                            batch.scan[place],
+                            merged(batch.how[place], batch.page[place], *level),
                             relation,
                         );
                     }

@@ -18,7 +18,7 @@ SETTINGS = (
     "checkpoint_completion_target", "full_page_writes", "wal_compression", "vacuum_buffer_usage_limit", "autovacuum",
     "effective_io_concurrency", "maintenance_io_concurrency", "io_combine_limit", "io_max_combine_limit", "io_method",
     "synchronize_seqscans", "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "huge_pages",
-    "max_connections", "data_checksums", "wal_level", "min_wal_size", "wal_segment_size",
+    "max_connections", "data_checksums", "wal_log_hints", "wal_level", "min_wal_size", "wal_segment_size",
 )  # fmt: skip
 
 
@@ -71,6 +71,8 @@ def write_facts(writer: _core.TraceWriter, target: Target, *, names: bool, sourc
         if known.get(name) is not None:
             writer.setting(name, str(known[name]))
     for row in query("traced_relations"):
+        if row["relation"] is None or row["blocks"] is None:
+            continue  # dropped while the query ran
         numbers: dict[str, Any] = {name: min(int(row[name] or 0), 2**32 - 1) for name in ("tuple_bytes", "fillfactor")}
         writer.relation(
             int(row["tablespace"]), int(row["database"]), int(row["relation"]),

@@ -32,8 +32,7 @@ struct Ring {
     /// As far as it was filled.
     buffers: Vec<u32>,
     current: usize,
-    stream: u32,
-    page: u32,
+    scan: u32,
 }
 
 /// Where a ring is, and the buffer there when it has one.
@@ -80,14 +79,8 @@ impl RingsInUse {
             && (strategy != Strategy::BulkRead || relation as f64 > self.scan_threshold)
     }
 
-    /// The next place of the ring.
-    pub(super) fn turn(
-        &mut self,
-        page: u32,
-        backend: u32,
-        stream: u32,
-        strategy: Strategy,
-    ) -> Turn {
+    /// The next place of the ring. Each scan has a ring of its own.
+    pub(super) fn turn(&mut self, backend: u32, scan: u32, strategy: Strategy) -> Turn {
         let size = self.buffers[usize::from(strategy.number())];
         let ring = self
             .rings
@@ -95,14 +88,11 @@ impl RingsInUse {
             .or_insert_with(|| Ring {
                 buffers: Vec::new(),
                 current: 0,
-                stream,
-                page,
+                scan,
             });
-        // A scan of its own has a ring of its own: another relation, or the same from its start again.
-        if strategy == Strategy::BulkRead && (ring.stream != stream || page < ring.page) {
+        if strategy == Strategy::BulkRead && std::mem::replace(&mut ring.scan, scan) != scan {
             ring.buffers.clear();
         }
-        (ring.stream, ring.page) = (stream, page);
         ring.current = (ring.current + 1) % size;
         let buffer = ring.buffers.get(ring.current).copied();
         Turn {

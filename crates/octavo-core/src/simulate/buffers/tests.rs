@@ -125,6 +125,19 @@ fn dirty_pages_are_written_once() {
 }
 
 #[test]
+fn a_new_page_has_no_image_until_the_next_checkpoint() {
+    let mut manager = manager(4);
+    let images = |manager: &mut BufferManager| {
+        manager.access(7, 0, 0, CHANGE, 0);
+        manager.counts().full_page_images
+    };
+    manager.access(7, 0, 0, EXTEND, 0);
+    assert_eq!((images(&mut manager), images(&mut manager)), (0, 0));
+    manager.begin_checkpoint();
+    assert_eq!((images(&mut manager), images(&mut manager)), (1, 1));
+}
+
+#[test]
 fn every_buffer_pinned_still_ends() {
     let mut manager = manager(2);
     for page in 0..50 {

@@ -1,7 +1,7 @@
 use super::self_similar::SelfSimilar;
 use crate::{
-    simulate::{Batch, pages::Numbers},
-    trace::Strategy,
+    simulate::{Batch, feed::merged, pages::Numbers},
+    trace::{Kind, Strategy},
 };
 
 /// Blocks of a server's size from pages of the trace's size.
@@ -80,8 +80,16 @@ impl Blocks {
         }
     }
 
-    /// The blocks that an access of a page needs: one, or all of a page where a scan reads it. A visitor is a backend and
-    /// the number of its visit.
+    /// How the blocks of a page are accessed.
+    pub(super) fn how(&self, page: u32, how: u8) -> u8 {
+        match self {
+            Self::Merged(level) => merged(how, page, *level),
+            _ => how,
+        }
+    }
+
+    /// The blocks that an access of a page needs: one, or all of a page where a scan reads it or it is new. A visitor is
+    /// a backend and the number of its visit.
     pub(super) fn each(
         &mut self,
         page: u32,
@@ -94,7 +102,7 @@ impl Blocks {
         let size = self.size(own);
         let (_, place) = homes.of(page);
         let offset = place.saturating_mul(own);
-        let whole = Strategy::of(how) != Strategy::Normal;
+        let whole = Strategy::of(how) != Strategy::Normal || Kind::of(how) == Kind::Extend;
         let part = |number: u32, part: u8| Block {
             number,
             offset: offset.saturating_add(u64::from(part) * size),

@@ -327,14 +327,15 @@ impl Server {
     }
 
     fn access(&mut self, batch: &Batch, place: usize, block: Block) {
-        let (stream, backend, how) = (batch.stream[place], batch.backend[place], batch.how[place]);
+        let (stream, backend) = (batch.stream[place], batch.backend[place]);
+        let how = self.blocks.how(batch.page[place], batch.how[place]);
         if self.is_scanned(backend, how, block) {
             return;
         }
         let relation = self.blocks.of_pages(batch.blocks[stream as usize]);
         match self
             .buffers
-            .access(block.number, backend, stream, how, relation)
+            .access(block.number, backend, batch.scan[place], how, relation)
         {
             Outcome::Nothing => {
                 if self.is_in_run(backend, stream) {

@@ -105,6 +105,21 @@ fn a_random_read_of_8_kb_is_64_kb_where_kernel_pages_are() {
 }
 
 #[test]
+fn threads_without_work_are_not_started() {
+    let mut writer = Writer::new(Vec::new(), OWN).unwrap();
+    writer.push(&read(7)).unwrap();
+    let bytes = writer.finish().unwrap();
+    let mut servers = [server(Blocks::Merged(0), 16, 0, None)];
+    let totals = run(
+        &mut Reader::new(&bytes[..]),
+        &mut servers,
+        NonZeroUsize::MAX,
+        &mut |_| true,
+    );
+    assert_eq!(totals.unwrap().accesses, 1);
+}
+
+#[test]
 fn a_sequential_scan_is_read_in_readaheads_windows() {
     let accesses: Vec<_> = (0..1024).map(|block| Some(scanned(block))).collect();
     let kernel = kernel(1 << 30, 4 * KB, 128 * KB);
@@ -141,6 +156,16 @@ fn scans_read_blocks_at_once_since_17() {
 }
 
 #[test]
+fn a_scan_has_one_ring_in_whatever_order_its_blocks_were_first_accessed() {
+    // Blocks 64 apart from the last one down: their numbers fall while those of the scan's blocks rise.
+    let mut accesses: Vec<_> = (0..64).rev().map(|chunk| Some(read(64 * chunk))).collect();
+    accesses.extend((0..64 * 64).map(|block| Some(scanned(block))));
+    let found = after(server(Blocks::Merged(0), 1024, 0, None), &accesses);
+    // 256 kB are 32 buffers.
+    assert_eq!(found.buffers().used(), 64 + 32);
+}
+
+#[test]
 fn blocks_that_fit_the_page_cache_are_read_from_the_device_once() {
     let accesses: Vec<_> = (0..3000).map(|turn| Some(read(turn * 31 % 100))).collect();
     let kernel = kernel(100 * OWN, 4 * KB, 0);
@@ -172,6 +197,34 @@ fn smaller_blocks_have_two_ends_and_scans_need_all_of_a_page() {
             (40, 80 * KB)
         );
     }
+}
+
+#[test]
+fn a_relation_grows_by_as_many_bytes_in_blocks_of_any_size() {
+    let accesses: Vec<_> = (0..8)
+        .map(|block| Some(access(1, 1, block, Kind::Extend, Strategy::Normal)))
+        .collect();
+    let spread = Blocks::Spread {
+        parts: 4,
+        turns: Vec::new(),
+    };
+    for (blocks, extends) in [
+        (Blocks::Merged(0), 8),
+        (Blocks::Merged(2), 2),
+        (Blocks::Concentrated(2), 16),
+        (spread, 32),
+    ] {
+        let found = after(server(blocks, 1000, 0, None), &accesses);
+        assert_eq!(found.buffers().counts().extends, extends);
+    }
+    // The second half of a block that has left the buffers is in a block that has to be read.
+    let mut evicted = vec![accesses[0]];
+    evicted.extend((100..200).map(|block| Some(read(2 * block))));
+    evicted.push(accesses[1]);
+    let counts = after(server(Blocks::Merged(1), 16, 0, None), &evicted)
+        .buffers()
+        .counts();
+    assert_eq!((counts.extends, counts.reads), (1, 101));
 }
 
 #[test]

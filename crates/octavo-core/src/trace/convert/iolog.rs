@@ -12,8 +12,8 @@ use super::{Import, each_line, number, push_request};
 pub(super) const MOST_NAMES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 pub(super) const MOST_NAME_BYTES: usize = 64 << 20;
 
-/// Reads an iolog of fio, version 2 or 3 (docs: "Trace file format"). Each file is a stream; a write is a page that
-/// nobody had to read.
+/// Reads an iolog of fio, version 2 or 3 (docs: "Trace file format"); version 3 has times, in microseconds (log_io_u of
+/// fio's iolog.c). Each file is a stream; a write is a page that nobody had to read.
 ///
 /// # Errors
 /// A line that is none, or what cannot be read or written.
@@ -78,7 +78,7 @@ pub fn read_iolog<R: BufRead, W: Write>(
             }
         };
         let access = Access {
-            time: time.saturating_mul(1000),
+            time,
             stream: Stream {
                 relation,
                 ..Stream::default()

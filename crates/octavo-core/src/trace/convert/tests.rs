@@ -68,7 +68,7 @@ fn requests_of_fio_are_pages() {
         pages(&found),
         [(0, 1, Kind::Read), (0, 2, Kind::Read), (1, 0, Kind::Extend)]
     );
-    assert_eq!(found[2].time, 8000);
+    assert_eq!(found[2].time, 8);
     let again =
         imported(|writer| read_iolog(&b"fio version 2 iolog\n/a read 1 zz\n"[..], writer, IMPORT));
     assert!(matches!(again, Err(Error::Line { line: 2, .. })));
