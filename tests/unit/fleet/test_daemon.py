@@ -48,6 +48,11 @@ def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
         start_scheduler("nowhere")
 
 
+def test_a_defect_in_it_is_told_too() -> None:
+    with pytest.raises(HostError, match="the scheduler did not start: ValueError: not enough values to unpack"):
+        daemon.start(daemon.SCHEDULER)  # without the address that it listens on
+
+
 def test_a_fleet_of_which_no_host_can_be_started_leaves_no_scheduler(own_home: Path) -> None:
     certificates.make_authority()
     host = RemoteHost("alone", "alone", through=("false",))
