@@ -44,8 +44,9 @@ def scheduler_of(fleet: FleetFile) -> str:
 
 
 def send_certificates(hosts: Sequence[RemoteHost]) -> list[HostAnswer]:
-    """Makes a certificate for every host and sends it there."""
+    """Makes a certificate for every host and sends it there, and one for this machine."""
     made = {host.name: json.dumps(certificates.issue(host.name)).encode() for host in hosts}
+    certificates.issue(certificates.COORDINATOR)
     return ask_hosts(hosts, lambda _: ["install"], made)
 
 
@@ -89,7 +90,7 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str], authority: str | None
         what = unequal[0]
         problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
     elif not certificate:
-        problem = "no certificate; octavo fleet init hosts.toml sends it"
+        problem = "no valid certificate; octavo fleet init hosts.toml sends one"
     elif authority is not None and certificate != authority:
         problem = "a certificate of another authority; octavo fleet init hosts.toml sends a new one"
     return HostFacts(name, theirs, disturbed, problem)

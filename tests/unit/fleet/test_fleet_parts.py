@@ -90,6 +90,32 @@ def test_certificates_are_secret_and_of_one_authority() -> None:
         certificates.paths_of(certificates.HOST)
 
 
+def test_a_certificate_that_has_expired_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of a handshake that fails after two years."""
+    monkeypatch.setattr(certificates, "_DAYS", 0)
+    certificates.make_authority()
+    certificates.install(certificates.issue("alpha"))
+    for role, file in ((certificates.COORDINATOR, "coordinator.pem"), (certificates.HOST, "host.pem")):
+        with pytest.raises(HostError, match=rf"{file} expired on \d{{4}}-\d\d-\d\d; .* octavo fleet init hosts.toml"):
+            certificates.paths_of(role)
+
+
+def test_init_renews_the_certificate_of_the_coordinator_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    certificates.make_authority()
+    before = (certificates.directory() / "coordinator.pem").read_text()
+    sent: dict[str, bytes] = {}
+
+    def ask(hosts: Sequence[RemoteHost], words: object, inputs: dict[str, bytes]) -> list[HostAnswer]:
+        sent.update(inputs)
+        return []
+
+    monkeypatch.setattr(launch, "ask_hosts", ask)
+    launch.send_certificates([RemoteHost("coordinator", "10.0.0.7")])
+    certificates.paths_of(certificates.COORDINATOR)
+    after = (certificates.directory() / "coordinator.pem").read_text()
+    assert after not in (before, json.loads(sent["coordinator"])["certificate"])  # whatever a host is called
+
+
 def test_halves_of_two_authorities_issue_nothing() -> None:
     """As after a kill between the two files."""
     certificates.make_authority()
@@ -138,7 +164,7 @@ def test_a_certificate_of_another_authority_is_a_problem() -> None:
         return found.problem
 
     assert problem("of ours") is None
-    assert "no certificate; octavo fleet init" in (problem(None) or "")
+    assert "no valid certificate; octavo fleet init" in (problem(None) or "")
     assert "of another authority; octavo fleet init" in (problem("of an earlier one") or "")
 
 
