@@ -184,6 +184,9 @@ def test_addresses_are_of_tls() -> None:
     assert split_address("tls://[fe80::1]:8786") == ("fe80::1", 8786)
     with pytest.raises(UsageError, match="TLS only"):
         tls_address("tcp://10.0.0.1:8786")
+    for wrong in ("10.0.0.1", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:99999", "10.0.0.1:-1"):
+        with pytest.raises(UsageError, match="write an address and a port"):
+            split_address(wrong)
 
 
 def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() -> None:
