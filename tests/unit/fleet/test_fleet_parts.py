@@ -3,15 +3,17 @@
 import json
 import sqlite3
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from octavo.errors import HostError, UsageError
-from octavo.fleet import certificates, daemon, launch
+from octavo.fleet import certificates, daemon, launch, runs
 from octavo.fleet.outbox import Outbox
 from octavo.fleet.tls import split_address, tls_address
 from octavo.host.process import ProcessIdentity, itself
@@ -177,6 +179,24 @@ def test_without_certificates_nothing_is_opened() -> None:
 def test_only_certificates_are_installed(texts: dict[str, str]) -> None:
     with pytest.raises(HostError, match="not a certificate"):
         certificates.install(texts)
+
+
+def test_workers_are_started_again_after_an_attempt_that_failed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = threading.Event()
+    failing = [OSError(28, "No space left on device"), HostError("the journal cannot be written")]
+
+    def start_workers(*_: object) -> dict[str, str]:
+        if failing:
+            raise failing.pop()
+        again.set()
+        return {}
+
+    monkeypatch.setattr(launch, "start_workers", start_workers)
+    monkeypatch.setattr(runs, "_BETWEEN_STARTS", 0.01)
+    fleet = FleetFile((RemoteHost("a", "a"),), "10.0.0.1:8786", 60.0)
+    nobody: Any = SimpleNamespace(present=frozenset[str])
+    with runs._kept_up(fleet, nobody):  # pyright: ignore[reportPrivateUsage]
+        assert again.wait(30)
 
 
 def test_addresses_are_of_tls() -> None:
