@@ -35,8 +35,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         if not shared_names(reference, other, telling):
             raise UsageError(f"{reference.record.id} and {other.record.id} have no cell in common; "
                              "compare runs whose plans share levels")  # fmt: skip
-    total = sum(shared_names(reference, other, telling) for other in others)
-    found = [compare(reference, other, metric, total, telling) for other in others]
+    found = _compared(reference, others, metric, telling)
     rows = [row for one in found for row in one.comparisons]
     headline = _headline(rows, metric)
     if margin is not None:
@@ -61,6 +60,19 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "differences": _differences(runs),
         "limits": _limits(runs, headline),
     }
+
+
+def _compared(
+    reference: StoredRun, others: Sequence[StoredRun], metric: str, telling: Sequence[str]
+) -> list[Comparison]:
+    """Each run against the reference. The intervals hold at once for all cells of all runs, and where verdicts are
+    those of items, for all of these."""
+    cells = sum(shared_names(reference, other, telling) for other in others)
+    found = [compare(reference, other, metric, cells, telling) for other in others]
+    judged = len(_headline([row for one in found for row in one.comparisons], metric))
+    if judged <= cells:
+        return found
+    return [compare(reference, other, metric, judged, telling) for other in others]
 
 
 def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
