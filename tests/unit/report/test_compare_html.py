@@ -9,6 +9,7 @@ from tests.unit.plans import small_plan
 
 from octavo.analysis.compare_document import make_comparison
 from octavo.report.compare_html import render
+from octavo.report.compare_sentences import names
 from octavo.store.store import Store
 
 
@@ -45,3 +46,18 @@ def test_the_runs_have_their_names_before_their_letters_are_used(tmp_path: Path)
     head, _, rest = page.partition("</header>")
     assert f"A (reference): {first}" in head and f"B: {second}" in head
     assert "B against A" in rest
+
+
+def test_the_page_loads_and_runs_nothing_whatever_a_run_is_called(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        runs = [plant(store, small_plan(), rounds=3, number=number, name="<script>x</script>") for number in (1, 2)]
+        page = render(make_comparison(store, runs, None))
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page
+    assert "<script" not in page
+
+
+def test_each_of_many_runs_has_a_letter_of_its_own() -> None:
+    letters = names({"runs": [{"id": str(number)} for number in range(60)]})
+    assert len(set(letters.values())) == 60
+    assert (letters["0"], letters["25"], letters["26"]) == ("A", "Z", "A1")
