@@ -60,7 +60,7 @@ def test_a_host_without_a_certificate_cannot_take_part_and_one_with_it_can(fleet
     try:
         told = fleet.coordinator.octavo("fleet", "check", str(fleet.file), check=False)
         assert told.returncode == 1
-        assert "alpha: no certificate" in told.stdout
+        assert "alpha: no valid certificate" in told.stdout
     finally:
         key.with_name("away").rename(key)
 

@@ -41,7 +41,7 @@ def test_certificates_workers_and_their_end_go_over_ssh(tmp_path: Path, home: Pa
         )
         before = octavo("check", file)
         assert before.returncode == 1
-        assert "alone: no certificate" in before.stdout + before.stderr
+        assert "alone: no valid certificate" in before.stdout + before.stderr
         made = octavo("init", file)
         assert made.returncode == 0, made.stderr
         assert (homes["host"] / "fleet" / "host.key").stat().st_mode & 0o777 == 0o600

@@ -2,7 +2,10 @@
 
 import difflib
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,12 +15,16 @@ from octavo.check import formulas
 from octavo.check.classify import KINDS, Allowed, classify, load_entries
 from octavo.check.crashes import crashes_in_log
 from octavo.check.diffs import parse_diffs
+from octavo.check.installation import _foreign_libraries  # pyright: ignore[reportPrivateUsage]
 from octavo.check.outcome import CheckReport, ClassifiedDifference, Failure, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
-from octavo.check.perl_tests import parse_tap, waited_for
+from octavo.check.perl_tests import _judge_regression, parse_tap, waited_for  # pyright: ignore[reportPrivateUsage]
 from octavo.check.report import as_dict, markdown, text
 from octavo.check.run import covering_suites
+from octavo.check.suites import run_driver
 from octavo.errors import UsageError
+from octavo.host import children
+from octavo.host.children import Finished
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
 from octavo.units import parse_size
@@ -322,6 +329,61 @@ def test_what_a_script_of_the_recovery_suite_says(
 ) -> None:
     tap = parse_tap(told.splitlines())
     assert (tap.failed, tap.complete, tap.skipped) == (failed, complete, skipped)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A workspace of an empty build, whose children end as `ended` says, with the lines of `told`."""
+    place = SimpleNamespace(
+        build=SimpleNamespace(prefix=tmp_path / "build", manifest={"data_block": "8kB"}), tests=tmp_path,
+        directory=tmp_path, driver=tmp_path, libraries=tmp_path, journal=None, account=None,
+        environment=dict[str, str], ended=Finished(0, "", "", 0.0), told=[],
+    )  # fmt: skip
+
+    def run(*_: object, on_line: Callable[[str], None] | None = None, **__: object) -> Finished:
+        for line in place.told if on_line else ():
+            on_line(line)
+        return place.ended
+
+    monkeypatch.setattr(children, "run", run)
+    (place.build.prefix / "bin").mkdir(parents=True)
+    return place
+
+
+def test_a_driver_that_fails_after_its_tests_is_a_failure(workplace: Any, tmp_path: Path) -> None:
+    """As when the server does not stop."""
+    workplace.told = ["ok 1         - boolean                   12 ms", "1..1", "# could not stop postmaster"]
+
+    def failures(code: int) -> list[Failure]:
+        workplace.ended = Finished(code, "", "", 0.0)
+        ran = run_driver(workplace, "regression", "regress", tmp_path, tmp_path, [], 1, lambda _: None)
+        assert (ran.tests, ran.identical) == (1, 1)
+        return ran.failures
+
+    assert failures(0) == []
+    (failure,) = failures(2)
+    assert failure.what == "pg_regress failed (exit 2), though every test passed"
+    assert failure.details[-1] == "# could not stop postmaster"
+
+
+def test_regression_tests_behind_a_standby_that_never_ran_are_a_failure(workplace: Any, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "regress_log_027_stream_regress").write_text("could not connect to the server\n")
+    judged, (failure,) = _judge_regression(workplace, tmp_path)
+    assert judged == []
+    assert (failure.test, failure.details) == ("027_stream_regress", ("could not connect to the server",))
+
+
+def test_a_program_whose_libraries_cannot_be_listed_is_a_failure(workplace: Any) -> None:
+    (workplace.build.prefix / "bin" / "postgres").touch()
+    for code, stderr, expected in (
+        (0, "", []),
+        (1, "\tnot a dynamic executable\n", []),
+        (1, "ldd: exited with 139\n", ["postgres cannot be examined: ldd: exited with 139"]),
+        (1, "", ["postgres cannot be examined: ldd ended with 1"]),
+    ):
+        workplace.ended = Finished(code, "", stderr, 0.0)
+        assert _foreign_libraries(workplace, workplace.build.prefix) == expected
 
 
 def test_what_a_script_waited_for_in_vain_is_told_without_how_it_ended() -> None:

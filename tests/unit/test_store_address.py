@@ -36,6 +36,12 @@ def test_a_password_in_it_is_refused(url: str) -> None:
     assert "hidden" not in str(error.value)
 
 
+def test_the_passphrase_of_a_key_is_refused_too() -> None:
+    with pytest.raises(UsageError, match=r"contains sslpassword, .* put it into a service file") as error:
+        server_address("postgresql://me@h/d?sslkey=/k&sslpassword=hidden")
+    assert "hidden" not in str(error.value)
+
+
 def test_what_libpqs_variables_say_is_kept_when_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who starts a server of ours forgets them, and stores the trial after that."""
     for name, value in {"PGPASSFILE": "/x/pgpass", "PGSSLMODE": "verify-full", "PGPASSWORD": "hidden"}.items():

@@ -69,7 +69,7 @@ def compare(
     reference: StoredRun, other: StoredRun, metric: str, comparisons: int, telling: Sequence[str]
 ) -> Comparison:
     """The other run against the reference. `telling` are the factors that name cells, `comparisons` how many
-    intervals are to hold at once: those of the primary metric over all runs."""
+    intervals are to hold at once: those of values of the primary metric over all runs."""
     mine, theirs = _names(reference, telling), _names(other, telling)
     first, second = _numbers(reference, mine), _numbers(other, theirs)
     confidence = CONFIDENCE ** (1 / max(comparisons, 1))

@@ -35,8 +35,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         if not shared_names(reference, other, telling):
             raise UsageError(f"{reference.record.id} and {other.record.id} have no cell in common; "
                              "compare runs whose plans share levels")  # fmt: skip
-    total = sum(shared_names(reference, other, telling) for other in others)
-    found = [compare(reference, other, metric, total, telling) for other in others]
+    found = _compared(reference, others, metric, telling)
     rows = [row for one in found for row in one.comparisons]
     headline = _headline(rows, metric)
     if margin is not None:
@@ -61,6 +60,19 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "differences": _differences(runs),
         "limits": _limits(runs, headline),
     }
+
+
+def _compared(
+    reference: StoredRun, others: Sequence[StoredRun], metric: str, telling: Sequence[str]
+) -> list[Comparison]:
+    """Each run against the reference. The intervals hold at once for all cells of all runs, and where verdicts are
+    those of items, for all of these."""
+    cells = sum(shared_names(reference, other, telling) for other in others)
+    found = [compare(reference, other, metric, cells, telling) for other in others]
+    judged = len(_headline([row for one in found for row in one.comparisons], metric))
+    if judged <= cells:
+        return found
+    return [compare(reference, other, metric, judged, telling) for other in others]
 
 
 def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
@@ -132,6 +144,8 @@ def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
 def _environment_facts(run: StoredRun) -> dict[str, str]:
     environment = run.record.environment
     found = {name: str(its) for name in _HOST if (its := environment.get("host", {}).get(name)) is not None}
+    if len(names := _machines(run)) > 1:
+        found["hosts of the fleet"] = ", ".join(sorted(map(str, names)))
     levels: dict[str, set[str]] = {}
     for cell in run.cells:
         for name, level in cell.levels.items():
@@ -146,14 +160,15 @@ def _environment_facts(run: StoredRun) -> dict[str, str]:
 
 def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) -> list[str]:
     found: list[str] = []
-    hosts = [run.record.environment.get("host", {}).get("hostname") for run in runs]
-    if None in hosts:
+    machines = [_machines(run) for run in runs]
+    if any(None in names for names in machines):
         found.append("Not every run records its machine: a difference may be one between machines.")
-    elif len({host for host in hosts if host is not None}) > 1:
+    elif len(set(machines)) > 1:
         found.append("The runs are from different machines: a difference may come from anything that differs below.")
     else:
+        where = "one machine" if len(machines[0]) == 1 else "the same machines"
         found.append(
-            "The intervals do not cover differences between two runs on one machine that are not due to rounds or "
+            f"The intervals do not cover differences between two runs on {where} that are not due to rounds or "
             "loads (temperature, neighbours, placement of memory and files): compare two runs of the same plan to "
             "see them."
         )
@@ -163,6 +178,13 @@ def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) ->
     unfinished = (run.record for run in runs if run.record.status != "finished")
     found += [f"{record.id} is {record.status}: more trials may change this." for record in unfinished]
     return found
+
+
+def _machines(run: StoredRun) -> frozenset[str | None]:
+    """The names of the machines that a run was on, of a fleet all that measured; None for one that is not known."""
+    environment = run.record.environment
+    of_fleet = [one["host"] for one in environment.get("fleet", {}).values() if one.get("host")]
+    return frozenset(host.get("hostname") for host in of_fleet or [environment.get("host", {})])
 
 
 def warned_of(runs: Sequence[StoredRun]) -> list[str]:

@@ -75,7 +75,7 @@ def add_plan_comparison(effects: Sequence[dict[str, Any]], plans: Rows, cells: S
 
 
 def letter(number: int) -> str:
-    """The name of the n-th plan, from 0.
+    """The name of the n-th plan, or compared run, from 0.
 
     >>> letter(0), letter(25), letter(26)
     ('A', 'Z', 'A1')

@@ -20,6 +20,7 @@ from octavo.store.records import TrialRecord
 FEWEST = 12
 SMALLEST_SHARE = 0.1
 LEVEL = 0.01
+# Samples of normal numbers, or a multiple of these where so many could not show a chance small enough.
 _SIMULATED = 20_000
 # What of a trial's facts may go with a group.
 _FACTS = ("wal_segment",)
@@ -34,9 +35,9 @@ def two_groups(
 
     The values' logarithms are cut in two where the groups' own sums of squares are smallest (W. D. Fisher, On grouping
     for maximum homogeneity, J. Amer. Statist. Assoc. 53, 1958), and the share of the variance that lies between the
-    groups is held against 20,000 samples of as many normal numbers: a smaller chance than 1 % for all that is looked at
-    in a condition together (Bonferroni), and groups further apart than `threshold`. A row names the factor, or the
-    trials' fact, that has other levels in one group than in the other, where there is one.
+    groups is held against 20,000 samples or more of as many normal numbers: a smaller chance than 1 % for all that is
+    looked at in a condition together (Bonferroni), and groups further apart than `threshold`. A row names the factor,
+    or the trials' fact, that has other levels in one group than in the other, where there is one.
     """
     by_id = {cell.id: cell for cell in cells}
     values: dict[tuple[str, str, str], list[tuple[float, dict[str, str]]]] = {}
@@ -58,7 +59,7 @@ def two_groups(
         logs = np.log([value for value, _ in found])
         at, share = _cut(logs)
         apart = float(logs[at:].mean() - logs[:at].mean())
-        chance = _chance(len(logs), share)
+        chance = _chance(len(logs), share, comparisons[condition])
         if chance * comparisons[condition] >= LEVEL or apart <= math.log1p(threshold):
             continue
         low, high = found[:at], found[at:]
@@ -98,19 +99,22 @@ def _between(logs: Floats) -> Floats:
     return shares
 
 
-def _chance(count: int, share: float) -> float:
-    """How often as many normal numbers show a share as large or larger; not below one in the number simulated."""
-    simulated = _shares_of_normal(count)
+def _chance(count: int, share: float, comparisons: int) -> float:
+    """How often as many normal numbers show a share as large or larger; not below one in the number simulated, which is
+    small enough for so many comparisons."""
+    simulated = _shares_of_normal(count, math.ceil(comparisons / LEVEL / _SIMULATED))
     return float((1 + (simulated >= share).sum()) / (1 + len(simulated)))
 
 
 @functools.cache
-def _shares_of_normal(count: int) -> Floats:
+def _shares_of_normal(count: int, times: int) -> Floats:
     source = np.random.default_rng(count)
     least = max(2, math.ceil(SMALLEST_SHARE * count))
-    samples = np.sort(source.standard_normal((_SIMULATED, count)), axis=1)
-    found: Floats = _between(samples)[:, least - 1 : count - least].max(axis=1)
-    return found
+    found: list[Floats] = []
+    for _ in range(times):
+        samples = np.sort(source.standard_normal((_SIMULATED, count)), axis=1)
+        found.append(_between(samples)[:, least - 1 : count - least].max(axis=1))
+    return np.concatenate(found)
 
 
 def _group(found: Sequence[tuple[float, Mapping[str, str]]]) -> dict[str, Any]:

@@ -10,7 +10,10 @@ from octavo.check.workspace import TestWorkspace
 from octavo.home import make_directory
 from octavo.host import children
 from octavo.postgres.source import sha256_of
+from octavo.text import one_line
 
+# What ldd says of a script, and of a program that loads no library.
+_NOT_DYNAMIC = "not a dynamic executable"
 _LOADED = re.compile(r"\s*(\S+) => (?:(/\S+) \(|(not found))")
 
 
@@ -60,8 +63,11 @@ def _foreign_libraries(workplace: TestWorkspace, prefix: Path) -> list[str]:
     foreign: list[str] = []
     for program in sorted((prefix / "bin").iterdir()):
         # ldd runs the program's own loader, whichever that is (ldd(1)).
-        loaded = children.run(["ldd", program], workplace.journal, role="ldd", account=workplace.account).stdout
-        for match in (_LOADED.match(line) for line in loaded.splitlines()):
+        ended = children.run(["ldd", program], workplace.journal, role="ldd", account=workplace.account)
+        if ended.returncode != 0 and _NOT_DYNAMIC not in ended.stderr:
+            why = one_line(ended.stderr) or f"ldd ended with {ended.returncode}"
+            foreign.append(f"{program.name} cannot be examined: {why}")
+        for match in (_LOADED.match(line) for line in ended.stdout.splitlines()):
             if match and match[3]:
                 foreign.append(f"{program.name} does not find {match[1]}")
             elif match and match[1].split(".so")[0] in own and not _inside(Path(match[2]), prefix):

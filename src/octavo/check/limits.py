@@ -207,7 +207,7 @@ def _number(connection: _Connection, query: str) -> int:
 
 
 def expected(limits: BlockLimits) -> dict[str, int]:
-    """What the formulas of PostgreSQL's source give for the fields of `Limits` that they cover."""
+    """What the formulas of PostgreSQL's source give for the fields of `BlockLimits` that they cover."""
     block = limits.block
     return {
         "row": formulas.heap_tuple(block),

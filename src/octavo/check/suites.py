@@ -105,16 +105,21 @@ def run_driver(
             progress(done)
 
     with crashes.cores_allowed():
-        children.run(
+        ended = children.run(
             arguments, workplace.journal, role=program, account=workplace.account, rings=True, directory=output,
             environment=workplace.environment(), on_line=watch,
         )  # fmt: skip
     results = results_of(lines)
     failures = crashed(workplace, output, [output / "log" / "postmaster.log"], killing_is_tested=False)
-    if not any(_PLAN.fullmatch(line) for line in lines) or len(results) < total:
-        last = [line for line in lines if line.strip()][-12:]
-        failures.append(Failure(prefix.rstrip("/") or suite, f"only {len(results)} of {total} tests ran", tuple(last)))
     differing = [match["test"] for match in results if match["ok"] == "not ok"]
+    what = None
+    if not any(_PLAN.fullmatch(line) for line in lines) or len(results) < total:
+        what = f"only {len(results)} of {total} tests ran"
+    elif ended.returncode != 0 and not differing:  # such as a server that does not stop
+        what = f"{program} failed (exit {ended.returncode}), though every test passed"
+    if what is not None:
+        last = [line for line in lines if line.strip()][-12:]
+        failures.append(Failure(prefix.rstrip("/") or suite, what, tuple(last)))
     judged, unread = judge_diffs(workplace, suite, tests, output / "regression.diffs", differing, prefix)
     results_of_differing = [output / "results" / f"{test}.out" for test in dict.fromkeys(differing)]
     texts = [output / "regression.diffs", output / "regression.out", output / "log"]

@@ -132,14 +132,28 @@ def install(texts: dict[str, str]) -> None:
 def paths_of(role: str) -> tuple[str, str, str]:
     """The files of the authority's certificate, and of the role's own certificate and key.
 
-    Raises HostError when they are not there, or others than their owner may read the key.
+    Raises HostError when they are not there, when one has expired, or others than their owner may read the key.
     """
-    found = [_file(name) for name in ("ca.pem", f"{role}.pem", f"{role}.key")]
+    found = [_file(name) for name in (f"{AUTHORITY}.pem", f"{role}.pem", f"{role}.key")]
     for path in found:
         _read(path.name)
     if found[2].stat().st_mode & 0o077:
         raise HostError(f"{found[2]} may be read by others; chmod 600 it, and make new ones with octavo fleet init")
+    _refuse_expired(found[0], "octavo fleet init --renew")
+    _refuse_expired(found[1], "octavo fleet init")
     return str(found[0]), str(found[1]), str(found[2])
+
+
+def _refuse_expired(path: Path, way_out: str) -> None:
+    """Raises HostError for what is no certificate, or not any more: a handshake would fail without saying why."""
+    from cryptography import x509
+
+    try:
+        end = x509.load_pem_x509_certificate(_read(path.name).encode()).not_valid_after_utc
+    except ValueError:
+        raise HostError(f"{path} is not a certificate; make a new one: {way_out} hosts.toml") from None
+    if end <= datetime.now(UTC):
+        raise HostError(f"{path} expired on {end:%Y-%m-%d}; make a new one: {way_out} hosts.toml")
 
 
 def _usage(*, authority: bool) -> "x509.KeyUsage":

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -136,6 +137,8 @@ def main() -> None:
         code = 0
     except (OctavoError, OSError) as error:
         print(f"octavo: {error}", file=sys.stderr)
+    except Exception:  # a defect: Python would say so only after the exit below
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -35,8 +35,9 @@ _PART_OF_LOOKS = 20
 _FETCH_SECONDS = 60
 _LAST_WORDS_SECONDS = 60.0
 _FETCHED_AT_ONCE = 500
-# What Dask raises when a task did not come to its end, or its result not back.
-_LOST = (FutureCancelledError, CancelledError, KilledWorker, NoValidWorkerError, TimeoutError, OSError)
+# What Dask raises when a task did not come to its end, or its result not back. The last two a task may raise itself.
+_UNFINISHED = (FutureCancelledError, CancelledError, KilledWorker, NoValidWorkerError)
+_LOST = (*_UNFINISHED, TimeoutError, OSError)
 
 # A host, a task and its arguments.
 Order = tuple[str, Callable[..., Any], *tuple[Any, ...]]
@@ -171,14 +172,16 @@ class DaskHosts:
         while seen is not None:
             try:
                 return future.result(timeout=_BETWEEN_LOOKS)
-            except TimeoutError:
+            except OctavoError as error:
+                raise type(error)(f"{host}: {error}") from error
+            except _LOST as error:
+                if _raised_by_task(future, error):
+                    raise HostError(f"{host}: {_reason(error)}") from error
+                if not isinstance(error, TimeoutError):
+                    break
                 self.look()
                 if self._seen.get(host) is not seen:
                     break
-            except OctavoError as error:
-                raise type(error)(f"{host}: {error}") from error
-            except _LOST:
-                break
             except Exception as error:
                 raise HostError(f"{host}: {_reason(error)}") from error
         raise HostError(f"{host} does not respond or was lost meanwhile; run the same command again")
@@ -256,8 +259,11 @@ class DaskHosts:
     def _hand_over(self, ended: _Request, moment: float, results: Mapping[Any, Any]) -> None:
         try:
             self._events.put(ended.event(_result(ended.future, results, _FETCH_SECONDS), moment))
-        except _LOST:  # the host or the way to it: another look says which
-            self._broken.add(ended.seen.identity)
+        except _LOST as error:
+            if _raised_by_task(ended.future, error):
+                self._events.put(Refused(ended.host, _reason(error)))
+            else:  # the host or the way to it: another look says which
+                self._broken.add(ended.seen.identity)
         except Exception as error:
             self._events.put(Refused(ended.host, _reason(error)))
 
@@ -320,6 +326,11 @@ class DaskHosts:
         except HostError:
             if not self._looked:
                 raise
+
+
+def _raised_by_task(future: Any, error: BaseException) -> bool:
+    """Whether the task raised it on its host, as with a full disk: then the host is there, and would do so again."""
+    return future.status == "error" and not isinstance(error, _UNFINISHED)
 
 
 def _reason(error: BaseException | None) -> str:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,9 @@ def scheduler_of(fleet: FleetFile) -> str:
 
 
 def send_certificates(hosts: Sequence[RemoteHost]) -> list[HostAnswer]:
-    """Makes a certificate for every host and sends it there."""
+    """Makes a certificate for every host and sends it there, and one for this machine."""
     made = {host.name: json.dumps(certificates.issue(host.name)).encode() for host in hosts}
+    certificates.issue(certificates.COORDINATOR)
     return ask_hosts(hosts, lambda _: ["install"], made)
 
 
@@ -57,7 +59,7 @@ def renew_authority(fleet: FleetFile) -> None:
                 "the fleet is running, and would accept the earlier certificates until it is stopped; "
                 "stop it first: octavo fleet stop"
             )
-        ask_hosts(fleet.hosts, lambda _: ["stop"])
+        _stop_workers(fleet)
     certificates.make_authority()
 
 
@@ -88,7 +90,7 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str], authority: str | None
         what = unequal[0]
         problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
     elif not certificate:
-        problem = "no certificate; octavo fleet init hosts.toml sends it"
+        problem = "no valid certificate; octavo fleet init hosts.toml sends one"
     elif authority is not None and certificate != authority:
         problem = "a certificate of another authority; octavo fleet init hosts.toml sends a new one"
     return HostFacts(name, theirs, disturbed, problem)
@@ -122,18 +124,23 @@ def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
 def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
     """Starts the scheduler, unless it is there, and the hosts' workers; whether there was none before.
 
-    Raises HostError when no host can be started, without leaving a scheduler; those that cannot are told.
+    Raises HostError when no host can be started; those that cannot are told. Whatever ends it early, a scheduler and
+    workers that it has started are stopped: of one that answered too late the worker may run.
     """
     address = scheduler_of(fleet)
     new = daemon.running(daemon.SCHEDULER) is None
-    start_scheduler(address)
-    failed = start_workers(fleet)
-    for name, problem in failed.items():
-        tell(f"{name}: {problem}")
-    if len(failed) == len(fleet.hosts):
+    with ExitStack() as undo:
         if new:
-            stop_scheduler()
-        raise HostError(f"no host of the fleet could be started; the first error: {next(iter(failed.values()))}")
+            undo.callback(stop_scheduler)
+        start_scheduler(address)
+        if new:
+            undo.callback(_stop_workers, fleet)
+        failed = start_workers(fleet)
+        for name, problem in failed.items():
+            tell(f"{name}: {problem}")
+        if len(failed) == len(fleet.hosts):
+            raise HostError(f"no host of the fleet could be started; the first error: {next(iter(failed.values()))}")
+        undo.pop_all()
     return new
 
 
@@ -157,9 +164,13 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
 
 def stop(fleet: FleetFile) -> dict[str, str]:
     """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
-    failed = _failures(ask_hosts(fleet.hosts, lambda _: ["stop"]))
+    failed = _stop_workers(fleet)
     stop_scheduler()
     return failed
+
+
+def _stop_workers(fleet: FleetFile) -> dict[str, str]:
+    return _failures(ask_hosts(fleet.hosts, lambda _: ["stop"]))
 
 
 def stop_scheduler() -> None:

@@ -62,8 +62,12 @@ class ReceivedTrials:
         """Commits all that waits; what is new of it. What cannot be stored goes on waiting."""
         if not self._waiting:
             return []
-        # A host that did not hear from us sends again what is waiting here.
-        records = {record.identity: record for came in self._waiting for record in self._records(came)}
+        # A host that did not hear from us sends again what is waiting here. The first one counts: the store may have it
+        # from an attempt without an answer, and the times of the other, corrected anew, are not quite the same.
+        records: dict[str | None, TrialRecord] = {}
+        for came in self._waiting:
+            for record in self._records(came):
+                records.setdefault(record.identity, record)
         stored = self._commit(list(records.values()))
         self._waiting.clear()
         self._stored = dict(self._have)

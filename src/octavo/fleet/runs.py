@@ -3,11 +3,11 @@
 import shlex
 import threading
 from collections.abc import Generator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.errors import HostError
+from octavo.errors import HostError, OctavoError
 from octavo.fleet import launch
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.on_postgres import on_postgres
@@ -117,7 +117,8 @@ def _kept_up(fleet: FleetFile, hosts: DaskHosts) -> Generator[None, None, None]:
     def keep() -> None:
         while not over.wait(_BETWEEN_STARTS):
             if away := [host.name for host in fleet.hosts if host.name not in hosts.present()]:
-                launch.start_workers(fleet, away)
+                with suppress(OctavoError, OSError):  # such as a full disk here: again in a moment
+                    launch.start_workers(fleet, away)
 
     thread = threading.Thread(target=keep, name="keeper", daemon=True)
     thread.start()

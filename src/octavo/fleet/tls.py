@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # The resource of a host: one trial at a time.
 BENCH = "bench"
+_LAST_PORT = 65535
 
 # What Dask does besides costs a host processor time while it measures: a profile of its own thread, ticks of its loop
 # every 20 ms, a look at the whole process every 500 ms.
@@ -89,6 +90,6 @@ def tls_address(text: str) -> str:
 def split_address(text: str) -> tuple[str, int]:
     """Address and port. Raises UsageError."""
     address, colon, port = text.removeprefix("tls://").rpartition(":")
-    if not colon or not port.isdecimal() or len(port) > 5:
+    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > _LAST_PORT:
         raise UsageError(f"{text}: write an address and a port, such as 10.0.0.1:8786")
     return address.strip("[]"), int(port)

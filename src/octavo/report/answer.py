@@ -50,7 +50,8 @@ class ConditionAnswer:
     """One condition: `claim` is a clause without its condition, `details` are whole sentences.
 
     `kind`: a cell is better than the baseline, the baseline is best, all are the same, undecided, or none measured.
-    `gain` is how many times better the best cell is; `best` the labels of the cells that are best or as good.
+    `gain` is how many times better the best cell is; `best` the labels of the cells that are best, or whose
+    intervals overlap the best one's.
     """
 
     condition: str
@@ -225,7 +226,7 @@ def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
 
 
 def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> list[str]:
-    """The interval of the best cell, and which others are as good."""
+    """The interval of the best cell, and that those of the others overlap it."""
     if best.low is None or best.high is None:
         return []
     about, what = _about(document), _short(title(document, document["run"]["primary_metric"]))
@@ -238,7 +239,8 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
         return [f"95 % interval of the {what} ratio: {text}."]
     return [f"Best of these: {group_text(document, [best.cell])}, {what} ratio {numbers.ratio(ratio)} "
             f"(95 % interval {text}); "
-            f"{'the other is' if len(chosen) == 2 else 'the others are'} as good within the noise."]  # fmt: skip
+            f"{'the interval of the other overlaps' if len(chosen) == 2 else 'the intervals of the others overlap'} it."
+            ]  # fmt: skip
 
 
 def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
@@ -307,8 +309,8 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
         return Answer(_headline(leading), lines[:1], leading.kind)
     label = max(counts, key=lambda name: counts[name])
     headline = (
-        f"{capital(quoted(label))} is best, or as good as the best, in {counts[label]} of {total} conditions; "
-        f"the largest gain is {_gain(leading)}{f' with {quoted(leading.best[0])}' if leading.best else ''}"
+        f"{capital(quoted(label))} is best, or not distinguishable from the best, in {counts[label]} of {total} "
+        f"conditions; the largest gain is {_gain(leading)}{f' with {quoted(leading.best[0])}' if leading.best else ''}"
         f"{_where(leading)}."
     )
     return Answer(headline, lines, "better")

@@ -17,7 +17,10 @@ def render(document: Comparison) -> str:
     for one in tables(document):
         letter = letters[one.run]
         head = f"{safe(capital(condition_text(one.condition)))}: " if one.condition else ""
-        rows = [[safe(line.cell), safe(line.verdict), line.reference, line.value, line.ratio] for line in one.lines]
+        rows = [
+            [safe(line.cell), safe(line.verdict), safe(line.reference), safe(line.value), line.ratio]
+            for line in one.lines
+        ]
         heads = ["cell", "verdict", "A", letter, f"{letter}/A (95 %)"]
         parts.append(f"## {head}{safe(title)}, {letter} against A\n\n{table(heads, rows, left=2)}")
         effects = [[safe(line.cell), safe(line.effect_verdict), line.effect] for line in one.lines if line.effect]

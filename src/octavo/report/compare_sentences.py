@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from octavo.analysis.plan_identity import letter
 from octavo.report import numbers
 from octavo.report.document import Row, clean
 from octavo.units import human_count
@@ -40,7 +41,7 @@ class ComparisonTable:
 
 def names(document: Comparison) -> dict[str, str]:
     """What runs are called, by id: A is the reference."""
-    return {run["id"]: chr(ord("A") + place % 26) for place, run in enumerate(document["runs"])}
+    return {run["id"]: letter(place) for place, run in enumerate(document["runs"])}
 
 
 def tables(document: Comparison) -> list[ComparisonTable]:

@@ -114,7 +114,7 @@ def _cells(document: Document, condition: str) -> str:
     extra = [pair for pair in PER_TRANSACTION if any(row["metric"] == pair[0] for row in document["summary"])]
     for cell in cells(document, condition):
         row, effect = summary.get((cell["id"], primary, None)), effects.get((cell["id"], primary, None))
-        value = numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING
+        value = _value(row)
         ratio, verdict = numbers.MISSING, missing.get(cell["id"], "no estimate")
         if cell["baseline"]:
             ratio, verdict = "1", "baseline"
@@ -124,12 +124,17 @@ def _cells(document: Document, condition: str) -> str:
         label = safe(cell["label"]) + note(cell, negative)
         rows.append([label, verdict, value, ratio])
         seen = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
-        more.append([label, *(numbers.amount(r["value"], r["unit"]) if r else numbers.MISSING for r in seen)])
+        more.append([label, *map(_value, seen)])
     text = table(["cell", "verdict", safe(title(document, primary)), "ratio (95 % interval)"], rows, left=2)
     if extra:
         heads = [name.removesuffix("/tx") for _, name in extra]
         text += "\n\n" + table(["bytes per transaction", *heads], more)
     return text
+
+
+def _value(row: Row | None) -> str:
+    """A cell's value in its unit, whose name may be anybody's."""
+    return safe(numbers.amount(row["value"], row["unit"])) if row else numbers.MISSING
 
 
 def _trials(document: Document) -> str:
@@ -149,11 +154,11 @@ def _machine(document: Document) -> str:
     """Where it ran, what was pinned, what could not be."""
     environment, run = document["environment"], document["run"]
     host: Row = environment.get("host") or {}
-    made = "imported" if is_imported(document) else f"seed {run['seed']}, started"
+    made = "imported" if is_imported(document) else f"seed {safe(run['seed'])}, started"
     facts = [f"- run {safe(run['id'])}, {made} {safe(run['started'])}"]
     if host or not is_imported(document):
         facts.append(
-            f"- {safe(host.get('cpu', 'CPU unknown'))}, {host.get('cores', '?')} cores, "
+            f"- {safe(host.get('cpu', 'CPU unknown'))}, {safe(host.get('cores', '?'))} cores, "
             f"{numbers.size(host.get('memory_bytes'))} memory, kernel {safe(host.get('kernel', 'unknown'))}, "
             f"{safe(host.get('distribution', 'distribution unknown'))}, "
             f"virtualization: {safe(host.get('virtualization') or 'none found')}"

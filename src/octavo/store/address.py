@@ -20,6 +20,12 @@ _WRITE = (
 )
 # A server that is gone is noticed after so long, and not after the two hours of TCP's default (tcp(7)).
 _PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
+# What of a URL is a secret (libpq-connect of PostgreSQL 18), and where it belongs.
+_SERVICE = "a service file (PGSERVICE)"
+_SECRETS = {
+    "password": "~/.pgpass or PGPASSFILE", "sslpassword": _SERVICE, "oauth_client_secret": _SERVICE,
+    "scram_client_key": _SERVICE, "scram_server_key": _SERVICE,
+}  # fmt: skip
 _OPTIONS = "-c lock_timeout=60s -c client_min_messages=warning"
 
 
@@ -65,10 +71,10 @@ def server_address(url: str) -> ServerAddress:
     from octavo.postgres.user_connection import read_dsn
 
     asked = read_dsn(url, _WRITE)
-    if "password" in asked:
-        raise UsageError(
-            f"{VARIABLE} contains a password, and others may read the environment; put it into ~/.pgpass or PGPASSFILE"
-        )
+    for name, place in _SECRETS.items():
+        if name in asked:
+            what = "a password" if name == "password" else name
+            raise UsageError(f"{VARIABLE} contains {what}, and others may read the environment; put it into {place}")
     # The values of libpq's variables and of a service file, as PQconndefaults gives them.
     given = [option for option in pq.Conninfo.get_defaults() if option.val and option.envvar]
     try:

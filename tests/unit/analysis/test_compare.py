@@ -1,6 +1,9 @@
 import itertools
+import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +13,12 @@ from tests.unit.plans import changed_plan
 
 from octavo.analysis.cell_means import cell_means
 from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, shared_names
-from octavo.analysis.compare_document import regression, warned_of
+from octavo.analysis.compare_document import make_comparison, regression, warned_of
 from octavo.analysis.limitations import CANCELLED
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.store import Store
 
 METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
 
@@ -119,6 +123,32 @@ def test_an_interval_past_any_number_is_none() -> None:
 def test_equal_runs_show_no_regression() -> None:
     rows = rows_of(run_of("a", 1, factor={}), run_of("b", 2, factor={}))
     assert {regression(row, 0.03, "higher") for row in rows.values()} == {"no"}
+
+
+def test_intervals_of_items_hold_at_once_where_items_have_the_verdicts(tmp_path: Path) -> None:
+    """Of 22 queries each at 95 %, one would be a regression in most comparisons of a version with itself."""
+    queries = [f"q{number}" for number in range(1, 23)]
+    runs = [run_of(name, seed, rounds=4, factor={}) for name, seed in (("a", 1), ("b", 2))]
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for run in runs:
+            trials = [
+                replace(
+                    one, observations=tuple(replace(seen, item=query) for seen in one.observations for query in queries)
+                )
+                for one in run.trials
+            ]
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, run.cells, trials)
+        found = make_comparison(store, ["a", "b"], 0.03)
+        other = [StoredRun(store.run(one), runs[0].plan, store.cells(one), store.trials(one)) for one in ("a", "b")]
+    assert found["compared"] == 4 * len(queries)
+    telling = distinguishing_factors(other)
+    (wide, narrow) = (
+        [row["high"] for row in compare(*other, "tps", count, telling).comparisons if row["kind"] == "value"]
+        for count in (4 * len(queries), 4)
+    )
+    assert [row["high"] for row in found["comparisons"] if row["kind"] == "value"] == wide
+    assert all(one > another for one, another in zip(wide, narrow, strict=True))
 
 
 @pytest.mark.parametrize(

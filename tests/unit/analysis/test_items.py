@@ -149,6 +149,24 @@ def test_two_groups_are_found_with_what_tells_them_apart() -> None:
     assert row["goes_with"] is None
 
 
+def test_two_groups_are_found_among_many_items() -> None:
+    """With 20,000 samples no chance is below 1 in 20,001: of 201 items none could be found."""
+    source = np.random.default_rng(8)
+    cell = Cell("c", "c", {"data_block": "8kB"}, "", baseline=True, control=False, dataset="c")
+    logs = source.normal(0, 0.05, (12, 300))
+    logs[6:, 7] += 2
+    used = {
+        (number, 1, "c"): TrialRecord(
+            "c", number, 1, 1, number, "ok", None, 0.0, 1.0, 1,
+            tuple(Observation("seconds", math.exp(log), "s", f"q{item}") for item, log in enumerate(row)),
+        )
+        for number, row in enumerate(logs)
+    }  # fmt: skip
+    (found,) = two_groups([cell], used, "seconds", "data_block", 0.03)
+    assert found["item"] == "q7"
+    assert found["chance"] * 300 < 0.01
+
+
 def test_one_group_is_one_group() -> None:
     source = np.random.default_rng(6)
     assert sum(bool(_found(source.normal(0, 0.2, 21))) for _ in range(200)) <= 8

@@ -48,6 +48,48 @@ def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
         start_scheduler("nowhere")
 
 
+def test_a_defect_in_it_is_told_too() -> None:
+    with pytest.raises(HostError, match="the scheduler did not start: ValueError: not enough values to unpack"):
+        daemon.start(daemon.SCHEDULER)  # without the address that it listens on
+
+
+def answering(directory: Path, name: str, code: int) -> RemoteHost:
+    """A host of which each command ends with this exit code, and is noted in a file of the host's name."""
+    script = directory / f"{name}.sh"
+    script.write_text(f'echo "$@" >> {directory / name}\nexit {code}\n')
+    return RemoteHost(name, name, through=("sh", str(script)))
+
+
+def asked(directory: Path, name: str) -> list[str]:
+    """The commands that a host got, without their arguments."""
+    lines = (directory / name).read_text().splitlines()
+    return [line.partition(" fleet host ")[2].split()[0] for line in lines]
+
+
+def test_a_fleet_that_is_not_started_whole_is_stopped(own_home: Path) -> None:
+    """A host that answered too late may have its worker; and who presses Ctrl-C wants none of them."""
+    certificates.make_authority()
+    with pytest.raises(HostError, match="no host of the fleet could be started"):
+        start(FleetFile((answering(own_home, "late", 124),), _LISTEN, 10.0), lambda _: None)
+    assert asked(own_home, "late") == ["start", "stop"]
+    hosts = answering(own_home, "good", 0), answering(own_home, "bad", 1)
+
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start(FleetFile(hosts, _LISTEN, 10.0), interrupt)
+    assert asked(own_home, "good") == asked(own_home, "bad") == ["start", "stop"]
+    assert daemon.running(daemon.SCHEDULER) is None
+    assert start(FleetFile(hosts, _LISTEN, 10.0), lambda _: None)  # one of two is enough
+    assert asked(own_home, "good")[2:] == ["start"]
+    # One that ran before goes on, with its workers.
+    with pytest.raises(KeyboardInterrupt):
+        start(FleetFile(hosts, _LISTEN, 10.0), interrupt)
+    assert asked(own_home, "good")[3:] == ["start"]
+    assert daemon.running(daemon.SCHEDULER) is not None
+
+
 def test_a_fleet_of_which_no_host_can_be_started_leaves_no_scheduler(own_home: Path) -> None:
     certificates.make_authority()
     host = RemoteHost("alone", "alone", through=("false",))

@@ -3,15 +3,17 @@
 import json
 import sqlite3
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from octavo.errors import HostError, UsageError
-from octavo.fleet import certificates, daemon, launch
+from octavo.fleet import certificates, daemon, launch, runs
 from octavo.fleet.outbox import Outbox
 from octavo.fleet.tls import split_address, tls_address
 from octavo.host.process import ProcessIdentity, itself
@@ -90,6 +92,32 @@ def test_certificates_are_secret_and_of_one_authority() -> None:
         certificates.paths_of(certificates.HOST)
 
 
+def test_a_certificate_that_has_expired_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of a handshake that fails after two years."""
+    monkeypatch.setattr(certificates, "_DAYS", 0)
+    certificates.make_authority()
+    certificates.install(certificates.issue("alpha"))
+    for role, file in ((certificates.COORDINATOR, "coordinator.pem"), (certificates.HOST, "host.pem")):
+        with pytest.raises(HostError, match=rf"{file} expired on \d{{4}}-\d\d-\d\d; .* octavo fleet init hosts.toml"):
+            certificates.paths_of(role)
+
+
+def test_init_renews_the_certificate_of_the_coordinator_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    certificates.make_authority()
+    before = (certificates.directory() / "coordinator.pem").read_text()
+    sent: dict[str, bytes] = {}
+
+    def ask(hosts: Sequence[RemoteHost], words: object, inputs: dict[str, bytes]) -> list[HostAnswer]:
+        sent.update(inputs)
+        return []
+
+    monkeypatch.setattr(launch, "ask_hosts", ask)
+    launch.send_certificates([RemoteHost("coordinator", "10.0.0.7")])
+    certificates.paths_of(certificates.COORDINATOR)
+    after = (certificates.directory() / "coordinator.pem").read_text()
+    assert after not in (before, json.loads(sent["coordinator"])["certificate"])  # whatever a host is called
+
+
 def test_halves_of_two_authorities_issue_nothing() -> None:
     """As after a kill between the two files."""
     certificates.make_authority()
@@ -138,7 +166,7 @@ def test_a_certificate_of_another_authority_is_a_problem() -> None:
         return found.problem
 
     assert problem("of ours") is None
-    assert "no certificate; octavo fleet init" in (problem(None) or "")
+    assert "no valid certificate; octavo fleet init" in (problem(None) or "")
     assert "of another authority; octavo fleet init" in (problem("of an earlier one") or "")
 
 
@@ -153,11 +181,32 @@ def test_only_certificates_are_installed(texts: dict[str, str]) -> None:
         certificates.install(texts)
 
 
+def test_workers_are_started_again_after_an_attempt_that_failed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = threading.Event()
+    failing = [OSError(28, "No space left on device"), HostError("the journal cannot be written")]
+
+    def start_workers(*_: object) -> dict[str, str]:
+        if failing:
+            raise failing.pop()
+        again.set()
+        return {}
+
+    monkeypatch.setattr(launch, "start_workers", start_workers)
+    monkeypatch.setattr(runs, "_BETWEEN_STARTS", 0.01)
+    fleet = FleetFile((RemoteHost("a", "a"),), "10.0.0.1:8786", 60.0)
+    nobody: Any = SimpleNamespace(present=frozenset[str])
+    with runs._kept_up(fleet, nobody):  # pyright: ignore[reportPrivateUsage]
+        assert again.wait(30)
+
+
 def test_addresses_are_of_tls() -> None:
     assert tls_address("10.0.0.1:8786") == tls_address("tls://10.0.0.1:8786") == "tls://10.0.0.1:8786"
     assert split_address("tls://[fe80::1]:8786") == ("fe80::1", 8786)
     with pytest.raises(UsageError, match="TLS only"):
         tls_address("tcp://10.0.0.1:8786")
+    for wrong in ("10.0.0.1", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:99999", "10.0.0.1:-1"):
+        with pytest.raises(UsageError, match="write an address and a port"):
+            split_address(wrong)
 
 
 def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() -> None:

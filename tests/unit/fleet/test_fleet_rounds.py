@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.unit.plans import small_plan
 
-from octavo.errors import HostError
+from octavo.errors import HostError, StoreAwayError
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
 from octavo.fleet.orders import Delivery, PartOrder, Report
+from octavo.fleet.received import ReceivedTrials
 from octavo.fleet.rounds import FleetRounds
 from octavo.lab.events import Event, Notice, RoundStarted
 from octavo.lab.execute import RunOutcome
@@ -344,3 +345,23 @@ def test_a_run_that_is_resumed_stores_nothing_twice() -> None:
     fleet.hosts.events = deque([Came("a"), Came("b")])
     fleet.work()
     assert fleet.stored == before
+
+
+def test_a_trial_that_comes_again_from_a_host_with_another_time_is_the_same() -> None:
+    """The store knows a trial by its identity and its start, and may have it although it gave no answer."""
+    asked: list[list[tuple[str | None, float]]] = []
+
+    def commit(records: Sequence[TrialRecord]) -> Sequence[TrialRecord]:
+        asked.append([(one.identity, one.started) for one in records])
+        if len(asked) == 1:
+            raise StoreAwayError("the server does not respond")
+        return records
+
+    received = ReceivedTrials([], commit, lambda _: None)
+    trial = TrialRecord("cell", 1, 1, 1, 1, "ok", None, 700.0, 701.0, 1)
+    assert received.add(Delivered("a", Delivery("box", ((1, trial),), 702.0), 102.0))
+    with pytest.raises(StoreAwayError):
+        received.store()
+    assert received.add(Delivered("a", Delivery("box", ((1, trial),), 712.0), 113.0))
+    received.store()
+    assert asked == [[("box/1", 100.0)]] * 2

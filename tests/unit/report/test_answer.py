@@ -72,7 +72,7 @@ def test_a_baseline_that_is_a_word_has_its_factor_s_name(store: Store) -> None:
     assert forest_heading(document) == "TPS relative to huge_pages = off"
 
 
-def test_levels_that_are_as_good_are_named_together(store: Store) -> None:
+def test_levels_whose_intervals_overlap_are_named_together(store: Store) -> None:
     blocks = 'data_block = ["2kB", "4kB", "8kB", "16kB"]\nwal_block = ["4kB", "8kB"]'
     plan = changed_plan(
         {
@@ -84,6 +84,8 @@ def test_levels_that_are_as_good_are_named_together(store: Store) -> None:
     found = answer(made(store, plan))
     assert found.headline.startswith("2 kB data pages with any WAL block size give 2.")
     assert " times the TPS of 8 kB" in found.headline
+    # Overlap shows neither that they differ nor that they are equal.
+    assert found.lines[0].endswith("); the interval of the other overlaps it.")
     assert any(line.startswith("Slower than the baseline: 16 kB (−") for line in found.lines)
 
 

@@ -65,11 +65,18 @@ def test_markdown_fits_a_mail(small: Document, grid: Document) -> None:
 
 
 def test_markdown_keeps_hostile_text_harmless() -> None:
-    text = markdown.render(documents.hostile())
+    document = documents.hostile()
+    for row in document["summary"]:
+        row["unit"] = "<script>|x"
+    document["environment"]["host"]["cores"] = "<script>"
+    text = markdown.render(document)
     before = text[: text.index("## Repeat it")]
     assert "\x1b" not in before
     assert "\\<script>" in before
     assert "<script>" not in before.replace("\\<script>", "")
+    rows = [line for line in before.splitlines() if line.startswith("|")]
+    assert "\\<script>\\|x" in " ".join(rows)
+    assert all(line.replace("\\|", "").count("|") in (4, 5) for line in rows)  # a unit adds no column
 
 
 def test_markdown_of_edges(edge: Document) -> None:
