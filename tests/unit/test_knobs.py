@@ -35,7 +35,9 @@ _TREE = {
     "sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "schedutil\n",
     "sys/devices/system/cpu/cpufreq/policy1/scaling_available_governors": "performance powersave\n",
     "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "3\n",
+    "sys/kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages": "0\n",
     "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
+    "sys/kernel/mm/hugepages/hugepages-1048576kB/surplus_hugepages": "0\n",
     "proc/sys/vm/swappiness": "60\n",
     "proc/sys/vm/overcommit_memory": "0\n",
     "proc/sys/vm/overcommit_ratio": "50\n",
@@ -267,6 +269,28 @@ def test_a_pool_of_which_the_kernel_gives_a_part(place: KnobTarget, monkeypatch:
         assert str(pools[1024**3]) == "4 huge pages of 1GB requested, 2 allocated"
         assert (place.sys / "kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").read_text() == "67"
     assert contents(place) == before
+
+
+def test_surplus_pages_of_others_are_surplus_again(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three pages are in use, two of them beyond the pool (vm.nr_overcommit_hugepages)."""
+    directory = place.sys / "kernel/mm/hugepages/hugepages-2048kB"
+    (directory / "surplus_hugepages").write_text("2")
+    write = KernelValue.write
+
+    def by_the_kernel(self: KernelValue, text: str) -> None:
+        total = max(int(text), 3)
+        write(self, str(total))
+        (directory / "surplus_hugepages").write_text(str(total - int(text)))
+
+    def pool() -> list[str]:
+        return [(directory / name).read_text() for name in ("nr_hugepages", "surplus_hugepages")]
+
+    monkeypatch.setattr(KernelValue, "write", by_the_kernel)
+    told: list[Undone] = []
+    with Journal(told.append) as journal, huge_pages.pools({2 * 1024**2: 64}, journal, place.sys) as pools:
+        assert pools[2 * 1024**2].given == 64
+        assert pool() == ["67", "0"]
+    assert (pool(), told) == (["3", "2"], [])
 
 
 # ── Processors ────────────────────────────────────────────────────────────────────────────────
