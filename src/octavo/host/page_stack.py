@@ -26,7 +26,7 @@ class Layer:
 
 
 def page_stack(path: Path, sys: Path = Path("/sys")) -> list[Layer]:
-    """The layers from the CPU down to the device, for the filesystem of an existing path."""
+    """The layers from the CPU down to the device, for the filesystem of an existing path; a block device has none."""
     device = device_under(path, sys)
     return [
         *_memory_layers(sys),
@@ -39,7 +39,7 @@ def page_stack(path: Path, sys: Path = Path("/sys")) -> list[Layer]:
         ),
         Layer("WAL segment", None, "1MB … 1GB", "initdb --wal-segsize; PostgreSQL's default is 16MB"),
         *_request_layers(device),
-        _filesystem_layer(path),
+        *([] if path.is_block_device() else [_filesystem_layer(path)]),
         *_device_layers(device),
     ]
 
