@@ -90,6 +90,8 @@ def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch
     asked: list[int] = []
 
     def measure(job: Job, observe: object) -> "IoOutcome":
+        if not job.direct:  # the path may be read
+            return cast("IoOutcome", SimpleNamespace())
         asked.append(job.block)
         if job.block < taken:
             raise HostError("cannot read: Invalid argument")
@@ -101,6 +103,15 @@ def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch
     assert asked == [512 << power for power in range(6)]
     taken = 1 << 40
     with pytest.raises(HostError, match=r"Invalid argument.*another filesystem"):
+        probe(Probe(tmp_path, 1.0, 1, unseen))
+
+
+def test_a_file_that_may_not_be_read_is_said_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def measure(job: Job, observe: object) -> "IoOutcome":
+        raise HostError("/dev/sdx: open: Permission denied; run as a user who may")
+
+    monkeypatch.setattr("octavo.io.probe.measure", measure)
+    with pytest.raises(HostError, match=r"run as a user who may$"):
         probe(Probe(tmp_path, 1.0, 1, unseen))
 
 

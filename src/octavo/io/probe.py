@@ -103,7 +103,8 @@ def _powers(first: int, last: int) -> list[int]:
 
 def _smallest(asked: Probe) -> tuple[int, int]:
     """The smallest request that O_DIRECT takes here (the device's logical sector, or the filesystem's wish), and the
-    length of what is probed, both in bytes. Raises HostError when it takes none."""
+    length of what is probed, both in bytes. Raises HostError when it takes none, or the path may not be read at all."""
+    measure(dataclasses.replace(_job(asked, _SECTOR, 1.0, 1), blocks=1, direct=False), asked.observe)
     refused: HostError | None = None
     for size in _powers(_SECTOR, _LARGEST):
         try:
