@@ -1,5 +1,6 @@
 """The knobs of the table, on planted trees; levels; huge pages; processors; version 2 of cgroups."""
 
+import errno
 import os
 import shutil
 import signal
@@ -397,6 +398,32 @@ def test_a_controller_that_others_use_by_now_is_left(unified: Path) -> None:
         plant(unified, {"somebody/io.max": "8:0 rbps=1 wbps=max riops=max wiops=max\n"})
     assert "io" in (unified / "cgroup.subtree_control").read_text().split()
     assert [one.what for one in told] == ["left"]
+
+
+def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
+    """As systemd does for a unit with IOAccounting=, which was set meanwhile; taking it away is EBUSY."""
+    told: list[Undone] = []
+    with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
+        plant(unified, {"system.slice/cgroup.subtree_control": "io memory\n"})
+    assert "io" in (unified / "cgroup.subtree_control").read_text().split()
+    assert [(one.what, "system.slice offers it" in one.line) for one in told] == [("left", True)]
+
+
+def test_a_root_with_processes_in_it_offers_no_controllers(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_text = Path.write_text
+
+    def refuse(self: Path, data: str, *arguments: str) -> int:
+        if self.name == "cgroup.subtree_control":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return write_text(self, data, *arguments)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with (
+        Journal() as journal,
+        pytest.raises(HostError, match="does not offer io to groups: Device or resource busy; run on the host"),
+        cgroup.group("a", journal, io=True, root=unified),
+    ):
+        raise AssertionError("not reached")
 
 
 def test_a_killed_group_of_version_2_is_removed(unified: Path) -> None:
