@@ -317,6 +317,14 @@ def test_a_process_its_threads_and_children_are_pinned() -> None:
         child.communicate()
 
 
+@pytest.mark.parametrize("level", ["all", "0"])
+def test_a_process_that_has_ended_is_said_as_that(level: str) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    with pytest.raises(OctavoError, match=f"process {child.pid} ended before it was on its CPUs"):
+        cpu_pinning.pin(child.pid, level)
+
+
 def test_a_client_inherits_our_cpus_and_we_get_ours_back() -> None:
     before = os.sched_getaffinity(0)
     one = str(max(before))
