@@ -17,7 +17,7 @@ from octavo.io.policies import POLICIES, Policy, find_policies
 from octavo.io.render import as_thread, print_table
 from octavo.io.request import SweepRequest, sweep_of
 from octavo.io.sweep import RefusedError, Sweep, run_sweep
-from octavo.io.target import prepare, with_segments
+from octavo.io.target import allocated_share, prepare, with_segments
 
 BLOCK = 4096
 BLOCKS = 64
@@ -93,6 +93,17 @@ def test_a_block_list_is_visited_as_it_stands(
     assert single["requests"] == single["blocks"] == joined["blocks"] == len(blocks)
     assert joined["requests"] <= single["requests"]
     assert len(blocks) * BLOCK <= joined["bytes"] <= (blocks[-1] - blocks[0] + 1) * BLOCK
+
+
+def test_a_file_with_holes_is_said(file: Path, tmp_path: Path) -> None:
+    holes = tmp_path / "holes"
+    with holes.open("wb") as opened:
+        opened.truncate(BLOCKS * BLOCK)
+    assert allocated_share([file, Path("/dev/null")]) == 1.0
+    assert allocated_share([holes]) < 0.1
+    (whole,), (hollow,) = sweep(job(file), "single"), sweep(job(holes), "single")
+    assert not any("holes" in note for note in whole["notes"])
+    assert any("of the files is allocated: holes" in note for note in hollow["notes"])
 
 
 def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file: Path) -> None:

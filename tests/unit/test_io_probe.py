@@ -82,6 +82,8 @@ def test_a_real_file_has_curves(tmp_path_factory: pytest.TempPathFactory) -> Non
     assert document["alignment"]
     assert all(row["shift_bytes"] % sizes[0] == 0 and row["ratio"] > 0 for row in document["alignment"])
     assert any("limits, 32 reads" in sentence for sentence in sentences(document))
+    assert not any("sparse" in sentence for sentence in sentences(document))
+    assert "25% of it is allocated" in sentences({**document, "allocated_share": 0.25})[0]
 
 
 def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

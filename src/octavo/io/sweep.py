@@ -9,6 +9,7 @@ from octavo.errors import OctavoError, UsageError
 from octavo.io.engine import Observe, UnsupportedPolicyError, measure
 from octavo.io.job import Job
 from octavo.io.policies import Policy
+from octavo.io.target import MOSTLY_ALLOCATED, allocated_share
 
 if TYPE_CHECKING:
     from octavo._core import IoOutcome
@@ -159,6 +160,8 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
         )
     if share is not None and job.cache == "warm" and share < _ALL_WARM:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
+    if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
+        notes.append(f"{allocated:.0%} of the files is allocated: holes, and what is compressed away, need no device")
     if outcome.laps > 1:
         notes.append(f"the files were read {outcome.laps} times, cold each time; use a larger file")
     return notes
