@@ -117,6 +117,16 @@ def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file:
         sweep(replace(job(file), direct=True), "cache-first")
 
 
+def test_what_the_engine_refuses_of_one_policy_leaves_the_others(file: Path) -> None:
+    small = Sweep(replace(job(file), block=512), find_policies(["single,preadv"]), ("found",), 2048 * 512)
+    results: list[dict[str, Any]] = []
+    run_sweep(small, begin, {}, results)
+    assert [result["status"] for result in results] == ["ok", "skipped"]
+    assert "at most 1024 blocks per request" in results[1]["reason"]
+    with pytest.raises(UsageError, match="no such file"):
+        sweep(job(file.with_name("none")), "single,preadv")
+
+
 def test_writing_fills_no_holes_and_can_be_checked(file: Path) -> None:
     (result,) = sweep(replace(job(file), write=True, hole=3, pattern="strided", stride=2), "coalesced")
     assert result["bytes"] == BLOCKS // 2 * BLOCK

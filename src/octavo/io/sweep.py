@@ -58,19 +58,25 @@ def run_sweep(
     """Measures and fills `results` one by one, so that an interrupted sweep has those that are done.
 
     `begin` is told what comes next and returns what observes it. A policy that cannot be measured so, or that this
-    kernel lacks, is skipped with the reason as long as there are others; alone, its error is raised.
+    kernel lacks, is skipped with the reason as long as there are others; alone, its error is raised. What is wrong with
+    all of them, such as a path, is raised too.
     """
+    wrong: UsageError | None = None
     for policy, job in sweep.jobs():
         try:
             if (refusal := policy.refusal(write=job.write, direct=job.direct)) is not None:
                 raise RefusedError(refusal)
             outcome = measure(job, begin(policy, job))
-        except (UnsupportedPolicyError, RefusedError) as error:
+        except (UnsupportedPolicyError, UsageError) as error:
             if len(sweep.policies) == 1:
                 raise
+            if isinstance(error, UsageError) and not isinstance(error, RefusedError):
+                wrong = wrong or error
             results.append({"policy": policy.name, "cache": _state(job), "status": "skipped", "reason": str(error)})
         else:
             results.append(_result(policy, job, outcome))
+    if wrong is not None and all(result["status"] == "skipped" for result in results):
+        raise wrong
     return document(sweep, facts, results)
 
 
