@@ -7,7 +7,7 @@ from typing import Any
 
 from octavo.host.block_devices import device_under
 from octavo.host.kernel_text import chosen, shown
-from octavo.host.mounts import Mount, mount_of
+from octavo.host.mounts import mount_of
 from octavo.units import format_size, human_size
 
 # Those whose statvfs block is what the page cache or the filesystem reads at the least. On others (NFS, FUSE …) it is
@@ -98,14 +98,12 @@ def _request_layers(device: Path | None) -> list[Layer]:
 def _filesystem_layer(path: Path) -> Layer:
     block, mount = os.statvfs(path).f_bsize, mount_of(path)
     kind, where = (mount.kind, shown(str(mount.target))) if mount else ("filesystem", "?")
-    return Layer("filesystem block", block, format_size(block), f"{kind} on {where}{_meaning(mount)}")
-
-
-def _meaning(mount: Mount | None) -> str:
-    if mount is None or mount.kind not in OWN_BLOCKS | _PAGES:
-        return "; what it calls its block may be the size of a request over a network"
+    if kind not in OWN_BLOCKS | _PAGES:
+        meaning = "what it calls its block may be the size of a request over a network"
+        return Layer("filesystem block", None, format_size(block), f"{kind} on {where}; {meaning}")
     # ZFS has a cache of its own.
-    return "" if mount.kind == "zfs" else "; the page cache's folios are at least this large"
+    meaning = "" if kind == "zfs" else "; the page cache's folios are at least this large"
+    return Layer("filesystem block", block, format_size(block), f"{kind} on {where}{meaning}")
 
 
 def _device_layers(device: Path | None) -> list[Layer]:
