@@ -135,6 +135,12 @@ def test_writing_fills_no_holes_and_can_be_checked(file: Path) -> None:
     assert is_own(file)
 
 
+@pytest.mark.parametrize(("write", "did"), [(True, "written"), (False, "read")])
+def test_a_file_that_is_gone_over_again_is_said(file: Path, write: bool, did: str) -> None:
+    (result,) = sweep(replace(job(file), write=write, once=False, blocks=2 * BLOCKS), "single", caches=("cold",))
+    assert f"the files were {did} 2 times, cold each time; use a larger file" in result["notes"]
+
+
 def test_a_wrong_byte_is_found(file: Path) -> None:
     with file.open("r+b") as opened:
         opened.seek(9 * BLOCK + 100)

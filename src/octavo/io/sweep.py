@@ -169,5 +169,6 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
     if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
         notes.append(f"{allocated:.0%} of the files is allocated: holes, and what is compressed away, need no device")
     if outcome.laps > 1:
-        notes.append(f"the files were read {outcome.laps} times, cold each time; use a larger file")
+        did = "written" if job.write else "read"
+        notes.append(f"the files were {did} {outcome.laps} times, cold each time; use a larger file")
     return notes
