@@ -206,6 +206,12 @@ PARSERS: Sequence[Parser] = (
         (_THROTTLE,),
     ),
     Parser(
+        "kernel value, pool",
+        _file(lambda at: KernelValue(at / "nr_hugepages", "pool").read(), "nr_hugepages", "surplus_hugepages"),
+        (b"12\n",),
+        _KERNEL,
+    ),
+    Parser(
         "meminfo",
         _file(lambda at: pool.meminfo("Hugepagesize", at), "meminfo"),
         (_MEMINFO,),

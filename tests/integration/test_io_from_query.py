@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from tests.integration.servers import data_directory, running
 
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.io.from_query import blocks_of_query
-from octavo.io.target import with_segments
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 
@@ -59,7 +58,7 @@ def test_as_many_blocks_as_the_servers_own_scan(server: Server) -> None:
         assert visited.blocks[-1] < visited.relation_blocks
         assert visited.relation == "public.visited"
         assert visited.block == int(server.settings()["block_size"])
-        size = sum(path.stat().st_size for path in with_segments(visited.file))
+        size = sum(path.stat().st_size for path in visited.segments())
         assert size == visited.relation_blocks * visited.block
     assert visited.forced, "a query that takes nearly all is no bitmap heap scan by itself"
 
@@ -70,6 +69,7 @@ def test_the_server_is_not_changed(server: Server) -> None:
         ("SELECT 1; DROP TABLE visited", "multiple commands"),
         ("SELECT 1", "no plan with a bitmap heap scan"),
         ("SELECT * FROM visited WHERE place = -1", "no row of the table"),
+        ("SELECT * FROM visited WHERE place < (SELECT max(id) / 100 FROM visited)", "another part of the query"),
     ):
         with pytest.raises(UsageError, match=said):
             blocks_of_query(query, dsn(server))
@@ -82,6 +82,16 @@ def test_the_list_is_measured(server: Server) -> None:
     from octavo.io.job import Job
 
     visited = blocks_of_query("SELECT sum(id) FROM visited WHERE place < 300", dsn(server))
-    paths = tuple(str(path) for path in with_segments(visited.file))
+    paths = tuple(map(str, visited.segments()))
     job = Job(paths, visited.block, "list", block_list=visited.block_list(), cache="found", once=True)
     assert measure(job, lambda phase, done, total: None).blocks == len(visited.blocks)
+
+
+def test_a_user_who_may_not_see_the_data_directory_names_the_file(server: Server) -> None:
+    server.execute("CREATE ROLE reader LOGIN")
+    server.execute("GRANT SELECT ON visited TO reader")
+    query = "SELECT sum(id) FROM visited WHERE place < 300"
+    visited = blocks_of_query(query, f"{dsn(server)} user=reader")
+    assert visited.blocks == blocks_of_query(query, dsn(server)).blocks
+    with pytest.raises(HostError, match="may not see the data directory's path; name the table's FILE"):
+        visited.segments()

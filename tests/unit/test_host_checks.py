@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from octavo.cli.app import app
 from octavo.host.checks import CHECKS, base, check_host, disturbing
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, observe_host
+from octavo.host.facts import virtualization
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CPU = "devices/system/cpu"
@@ -236,3 +237,16 @@ def test_the_command_says_first_what_disturbs_and_leaves_its_remedies_whole(monk
     found.pop()
     done = CliRunner().invoke(app, ["host", "--check"])
     assert done.exit_code == 0 and done.stdout.startswith("nothing found that would disturb a measurement here\n")
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "told"),
+    [
+        ("processor: 0\nflags\t\t: fpu hypervisor sse\n", "virtual machine"),
+        ("processor: 0\nflags\t\t: fpu sse\n", "none seen"),
+        ("processor\t: 0\nFeatures\t: fp asimd evtstrm\n", "unknown"),  # aarch64 has no flag for it
+    ],
+)
+def test_a_cpu_without_a_flag_for_hypervisors_says_nothing_of_them(tmp_path: Path, cpuinfo: str, told: str) -> None:
+    planted.plant(tmp_path, {"cpuinfo": cpuinfo})
+    assert virtualization(tmp_path) == told

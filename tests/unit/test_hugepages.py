@@ -183,12 +183,25 @@ def test_without_smaps_the_peak_is_still_there(tmp_path: Path) -> None:
             "sysctl.conf",
         ),
         ({"etc/sysctl.conf": "#vm.nr_hugepages=5\nvm.nr_hugepages_mempolicy=4\n"}, None, ""),
+        # systemd-sysctl reads sysctl.d only.
+        ({"etc/sysctl.conf": "vm.nr_hugepages=5\n", "run/systemd/system/x": ""}, None, ""),
+        ({"proc/cmdline": "hugepagesz=1G hugepages=2 hugepagesz=2097152 hugepages=9\n"}, 9, "command line"),
     ],
 )
 def test_what_the_next_boot_sets(tmp_path: Path, files: dict[str, str], pages: int | None, said_by: str) -> None:
     found = at_boot(2 * MB, 2 * MB, plant(tmp_path, files))
     assert (found.pages if found else None) == pages
     assert found is None or said_by in found.said_by
+
+
+def test_systemd_reads_sysctl_conf_by_the_link_to_it_in_its_order(tmp_path: Path) -> None:
+    root = plant(tmp_path, {"etc/sysctl.conf": "vm.nr_hugepages=5\n", "run/systemd/system/x": "", "etc/sysctl.d/x": ""})
+    (root / "etc/sysctl.d/99-sysctl.conf").symlink_to("../sysctl.conf")
+    found = at_boot(2 * MB, 2 * MB, root)
+    assert found is not None and (found.pages, Path(found.said_by).name) == (5, "99-sysctl.conf")
+    plant(root, {"etc/sysctl.d/zz-pool.conf": "vm.nr_hugepages=7\n"})
+    later = at_boot(2 * MB, 2 * MB, root)
+    assert later is not None and later.pages == 7
 
 
 def test_other_sizes_are_set_on_the_command_line_only(tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ def test_more_than_the_memory_is_an_error(tmp_path: Path) -> None:
     # A fiftieth of all, 164,000 kB, is left to the rest of the machine.
     assert "144 MB more" in found["memory"].found and "97.7 MB of memory" in found["memory"].found
     assert "memory" not in find(tmp_path, PoolState(2 * MB, 50, 50, 0, 0, 0), server())
+    # 60 surplus pages in use, which only become persistent, and as many more.
+    assert "144 MB more" in find(tmp_path, PoolState(2 * MB, 60, 0, 0, 60, 0), server())["memory"].found
 
 
 @pytest.mark.parametrize(("committed", "severity"), [(1_000_000, "note"), (3_990_000, "error")])
@@ -132,6 +134,17 @@ def test_strict_overcommit_counts_the_pool_off(tmp_path: Path, committed: int, s
          "proc/sys/vm/overcommit_ratio": "50\n", **meminfo(CommitLimit=4_000_000, Committed_AS=committed)},
     )  # fmt: skip
     assert find(tmp_path, PoolState(2 * MB, 0, 0, 0, 0, 0), server())["overcommit"].severity == severity
+
+
+def test_a_commit_limit_in_kbytes_does_not_know_of_the_pool(tmp_path: Path) -> None:
+    plant(
+        tmp_path,
+        {"proc/self/cgroup": "", "proc/self/mountinfo": "", "proc/sys/vm/overcommit_memory": "2\n",
+         "proc/sys/vm/overcommit_ratio": "0\n", **meminfo(CommitLimit=4_000_000, Committed_AS=1_000_000)},
+    )  # fmt: skip
+    found = find(tmp_path, PoolState(2 * MB, 0, 0, 0, 0, 0), server())["overcommit"]
+    assert (found.severity, found.fix) == ("warning", "lower vm.overcommit_kbytes by as much")
+    assert "stays as it is, although the pool takes 144 MB" in found.consequence
 
 
 def test_shared_memory_by_sysv_never_gets_huge_pages(tmp_path: Path) -> None:

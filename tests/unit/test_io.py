@@ -17,7 +17,7 @@ from octavo.io.policies import POLICIES, Policy, find_policies
 from octavo.io.render import as_thread, print_table
 from octavo.io.request import SweepRequest, sweep_of
 from octavo.io.sweep import RefusedError, Sweep, run_sweep
-from octavo.io.target import prepare, with_segments
+from octavo.io.target import allocated_share, prepare, with_segments
 
 BLOCK = 4096
 BLOCKS = 64
@@ -95,6 +95,17 @@ def test_a_block_list_is_visited_as_it_stands(
     assert len(blocks) * BLOCK <= joined["bytes"] <= (blocks[-1] - blocks[0] + 1) * BLOCK
 
 
+def test_a_file_with_holes_is_said(file: Path, tmp_path: Path) -> None:
+    holes = tmp_path / "holes"
+    with holes.open("wb") as opened:
+        opened.truncate(BLOCKS * BLOCK)
+    assert allocated_share([file, Path("/dev/null")]) == 1.0
+    assert allocated_share([holes]) < 0.1
+    (whole,), (hollow,) = sweep(job(file), "single"), sweep(job(holes), "single")
+    assert not any("holes" in note for note in whole["notes"])
+    assert any("of the files is allocated: holes" in note for note in hollow["notes"])
+
+
 def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file: Path) -> None:
     writing = replace(job(file), write=True)
     written, skipped = sweep(writing, "single,fadvise")
@@ -106,12 +117,28 @@ def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file:
         sweep(replace(job(file), direct=True), "cache-first")
 
 
+def test_what_the_engine_refuses_of_one_policy_leaves_the_others(file: Path) -> None:
+    small = Sweep(replace(job(file), block=512), find_policies(["single,preadv"]), ("found",), 2048 * 512)
+    results: list[dict[str, Any]] = []
+    run_sweep(small, begin, {}, results)
+    assert [result["status"] for result in results] == ["ok", "skipped"]
+    assert "at most 1024 blocks per request" in results[1]["reason"]
+    with pytest.raises(UsageError, match="no such file"):
+        sweep(job(file.with_name("none")), "single,preadv")
+
+
 def test_writing_fills_no_holes_and_can_be_checked(file: Path) -> None:
     (result,) = sweep(replace(job(file), write=True, hole=3, pattern="strided", stride=2), "coalesced")
     assert result["bytes"] == BLOCKS // 2 * BLOCK
     assert result["sync_seconds"] > 0
     assert sweep(replace(job(file), verify=True), "single")[0]["blocks"] == BLOCKS
     assert is_own(file)
+
+
+@pytest.mark.parametrize(("write", "did"), [(True, "written"), (False, "read")])
+def test_a_file_that_is_gone_over_again_is_said(file: Path, write: bool, did: str) -> None:
+    (result,) = sweep(replace(job(file), write=write, once=False, blocks=2 * BLOCKS), "single", caches=("cold",))
+    assert f"the files were {did} 2 times, cold each time; use a larger file" in result["notes"]
 
 
 def test_a_wrong_byte_is_found(file: Path) -> None:

@@ -82,6 +82,8 @@ def test_a_real_file_has_curves(tmp_path_factory: pytest.TempPathFactory) -> Non
     assert document["alignment"]
     assert all(row["shift_bytes"] % sizes[0] == 0 and row["ratio"] > 0 for row in document["alignment"])
     assert any("limits, 32 reads" in sentence for sentence in sentences(document))
+    assert not any("sparse" in sentence for sentence in sentences(document))
+    assert "25% of it is allocated" in sentences({**document, "allocated_share": 0.25})[0]
 
 
 def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -90,6 +92,8 @@ def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch
     asked: list[int] = []
 
     def measure(job: Job, observe: object) -> "IoOutcome":
+        if not job.direct:  # the path may be read
+            return cast("IoOutcome", SimpleNamespace())
         asked.append(job.block)
         if job.block < taken:
             raise HostError("cannot read: Invalid argument")
@@ -101,6 +105,15 @@ def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch
     assert asked == [512 << power for power in range(6)]
     taken = 1 << 40
     with pytest.raises(HostError, match=r"Invalid argument.*another filesystem"):
+        probe(Probe(tmp_path, 1.0, 1, unseen))
+
+
+def test_a_file_that_may_not_be_read_is_said_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def measure(job: Job, observe: object) -> "IoOutcome":
+        raise HostError("/dev/sdx: open: Permission denied; run as a user who may")
+
+    monkeypatch.setattr("octavo.io.probe.measure", measure)
+    with pytest.raises(HostError, match=r"run as a user who may$"):
         probe(Probe(tmp_path, 1.0, 1, unseen))
 
 

@@ -29,10 +29,11 @@ def unseen(phase: str, done: float, total: int) -> None:
 
 
 class Flash:
-    """A device that writes pages of one size; a part of one is read before. With a `cache` every write is the same."""
+    """A device that writes pages of one size; a part of one is read before. With a `cache` every write is the same. Of
+    O_DIRECT it takes whole sectors."""
 
-    def __init__(self, page: int, *, cache: bool = False) -> None:
-        self.page, self.cache = page, cache
+    def __init__(self, page: int, *, cache: bool = False, sector: int = 512) -> None:
+        self.page, self.cache, self.sector = page, cache, sector
 
     def seconds(self, offset: int, size: int) -> float:
         if self.cache:
@@ -45,6 +46,8 @@ class Flash:
 
     def measure(self, job: Job, observe: object) -> "IoOutcome":
         assert job.write and job.durable
+        if job.direct and job.block % self.sector:
+            raise HostError("write: Invalid argument")
         offset, size = 0, job.block
         if job.pattern == "list" and "-" in (job.block_list or ""):
             start, end = (job.block_list or "").splitlines()[0].split("-")
@@ -90,6 +93,15 @@ def test_a_cache_and_a_page_that_is_too_large_are_said(monkeypatch: pytest.Monke
     assert cached["rewritten_unit_bytes"] is None and "a cache acknowledges" in str(cached["rewritten_unit_reason"])
     large = probed(monkeypatch, Flash(64 * KB))
     assert large["rewritten_unit_bytes"] is None and "65536 bytes or more" in str(large["rewritten_unit_reason"])
+
+
+@pytest.mark.usefixtures("no_file")
+def test_a_device_whose_sector_leaves_no_shift(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = probed(monkeypatch, Flash(64 * KB, sector=64 * KB))
+    assert document["smallest_write_bytes"] == 64 * KB
+    assert (document["shifted"], document["rewritten_unit_bytes"]) == ([], None)
+    assert "no write that is shifted" in str(document["rewritten_unit_reason"])
+    assert sentences(document)
 
 
 def test_shifts_that_contradict_each_other_tell_nothing() -> None:

@@ -3,10 +3,14 @@
 import io
 import json
 import os
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psycopg
 import pytest
@@ -18,7 +22,7 @@ from octavo.errors import HostError
 from octavo.host.journal import Journal
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
-from octavo.iotop.activity import ProcessActivity, doing_of
+from octavo.iotop.activity import Activity, ProcessActivity, doing_of
 from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
@@ -298,6 +302,50 @@ def test_a_look_has_what_came_since_the_last_one() -> None:
     assert (mine.who.pid, mine.requests, mine.bytes, mine.device) == (ours, 3, 12288, "9:9")
     assert (second.rows, dict(second.blind)) == ((), {"bpf": "why"})
     assert second.cost_seconds >= 0
+
+
+class OneAtATime:
+    """An activity that notes when two threads ask it at once."""
+
+    postmaster, off = 1, None
+
+    def __init__(self) -> None:
+        self._asked = threading.Lock()
+        self.at_once = False
+        self.in_flight = SimpleNamespace(sample=self._ask, take=dict, off=None)
+
+    def _ask(self) -> None:
+        self.at_once |= not self._asked.acquire(blocking=False)
+        time.sleep(0.05)
+        with suppress(RuntimeError):
+            self._asked.release()
+
+    def sample(self) -> dict[int, ProcessActivity]:
+        self._ask()
+        return {}
+
+    def cpu_seconds(self) -> float:
+        return 0.0
+
+
+def test_the_server_is_asked_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a pooler each query has a transaction, and those of two threads on one connection would be nested."""
+
+    def is_worker(_: RequestMonitor, who: ProcessInfo) -> bool:
+        return True
+
+    class Endless(Fake):
+        def take(self) -> list[RequestCount]:
+            return [RequestCount(9 << 20 | 9, os.getpid(), "read", 1, 8192)]
+
+    monkeypatch.setattr(RequestMonitor, "_is_worker", is_worker)
+    monkeypatch.setattr("octavo.iotop.monitor._READING_SECONDS", 0.001)
+    activity = OneAtATime()
+    monitor = RequestMonitor(Endless(), cast(Activity, activity), {})
+    for _ in range(3):
+        monitor.sample()
+    monitor.close()
+    assert not activity.at_once
 
 
 # --- how it degrades

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.errors import UsageError
+from octavo.host.page_stack import page_stack
 from octavo.iotop.devices import device_name, disks_below, find_disk, without_queue
 from octavo.iotop.diskstats import DiskTotals, parse_diskstats
 from octavo.iotop.from_proc import FromProc
@@ -53,6 +54,34 @@ def test_a_disk_is_found_by_its_name_its_partition_and_its_number(tmp_path: Path
     assert find_disk("vda", tmp_path) == find_disk("vda1", tmp_path) == ("vda", kernel_number(254, 0))
     assert device_name(kernel_number(254, 1), tmp_path) == "vda1"
     assert device_name(kernel_number(9, 9), tmp_path) == "9:9"
+
+
+def link_number(sys: Path, number: int) -> None:
+    """Gives the planted vda this number (st_dev or st_rdev)."""
+    link = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(sys / "devices/vda")
+
+
+def test_a_disk_is_found_by_a_directory_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_disks(tmp_path)
+    link_number(tmp_path, tmp_path.stat().st_dev)
+    monkeypatch.chdir(tmp_path)
+    for asked in (str(tmp_path), "."):
+        assert find_disk(asked, tmp_path)[0] == "vda"
+
+
+def test_a_block_device_is_its_own_disk_and_has_no_filesystem(tmp_path: Path) -> None:
+    device = next((path for path in Path("/dev").iterdir() if path.is_block_device()), None)
+    if device is None:
+        pytest.skip("no block device here")
+    plant_disks(tmp_path)
+    plant(tmp_path, {"devices/vda/queue/read_ahead_kb": "8192\n"})
+    link_number(tmp_path, device.stat().st_rdev)
+    assert find_disk(str(device), tmp_path)[0] == "vda"
+    sizes = {layer.layer: layer.size_bytes for layer in page_stack(device, tmp_path)}
+    assert sizes["readahead"] == 8192 * 1024
+    assert "filesystem block" not in sizes
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The knobs of the table, on planted trees; levels; huge pages; processors; version 2 of cgroups."""
 
+import errno
 import os
 import shutil
 import signal
@@ -35,7 +36,9 @@ _TREE = {
     "sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "schedutil\n",
     "sys/devices/system/cpu/cpufreq/policy1/scaling_available_governors": "performance powersave\n",
     "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "3\n",
+    "sys/kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages": "0\n",
     "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
+    "sys/kernel/mm/hugepages/hugepages-1048576kB/surplus_hugepages": "0\n",
     "proc/sys/vm/swappiness": "60\n",
     "proc/sys/vm/overcommit_memory": "0\n",
     "proc/sys/vm/overcommit_ratio": "50\n",
@@ -269,6 +272,28 @@ def test_a_pool_of_which_the_kernel_gives_a_part(place: KnobTarget, monkeypatch:
     assert contents(place) == before
 
 
+def test_surplus_pages_of_others_are_surplus_again(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three pages are in use, two of them beyond the pool (vm.nr_overcommit_hugepages)."""
+    directory = place.sys / "kernel/mm/hugepages/hugepages-2048kB"
+    (directory / "surplus_hugepages").write_text("2")
+    write = KernelValue.write
+
+    def by_the_kernel(self: KernelValue, text: str) -> None:
+        total = max(int(text), 3)
+        write(self, str(total))
+        (directory / "surplus_hugepages").write_text(str(total - int(text)))
+
+    def pool() -> list[str]:
+        return [(directory / name).read_text() for name in ("nr_hugepages", "surplus_hugepages")]
+
+    monkeypatch.setattr(KernelValue, "write", by_the_kernel)
+    told: list[Undone] = []
+    with Journal(told.append) as journal, huge_pages.pools({2 * 1024**2: 64}, journal, place.sys) as pools:
+        assert pools[2 * 1024**2].given == 64
+        assert pool() == ["67", "0"]
+    assert (pool(), told) == (["3", "2"], [])
+
+
 # ── Processors ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -290,6 +315,14 @@ def test_a_process_its_threads_and_children_are_pinned() -> None:
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
+
+
+@pytest.mark.parametrize("level", ["all", "0"])
+def test_a_process_that_has_ended_is_said_as_that(level: str) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    with pytest.raises(OctavoError, match=f"process {child.pid} ended before it was on its CPUs"):
+        cpu_pinning.pin(child.pid, level)
 
 
 def test_a_client_inherits_our_cpus_and_we_get_ours_back() -> None:
@@ -373,6 +406,32 @@ def test_a_controller_that_others_use_by_now_is_left(unified: Path) -> None:
         plant(unified, {"somebody/io.max": "8:0 rbps=1 wbps=max riops=max wiops=max\n"})
     assert "io" in (unified / "cgroup.subtree_control").read_text().split()
     assert [one.what for one in told] == ["left"]
+
+
+def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
+    """As systemd does for a unit with IOAccounting=, which was set meanwhile; taking it away is EBUSY."""
+    told: list[Undone] = []
+    with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
+        plant(unified, {"system.slice/cgroup.subtree_control": "io memory\n"})
+    assert "io" in (unified / "cgroup.subtree_control").read_text().split()
+    assert [(one.what, "system.slice offers it" in one.line) for one in told] == [("left", True)]
+
+
+def test_a_root_with_processes_in_it_offers_no_controllers(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_text = Path.write_text
+
+    def refuse(self: Path, data: str, *arguments: str) -> int:
+        if self.name == "cgroup.subtree_control":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return write_text(self, data, *arguments)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with (
+        Journal() as journal,
+        pytest.raises(HostError, match="does not offer io to groups: Device or resource busy; run on the host"),
+        cgroup.group("a", journal, io=True, root=unified),
+    ):
+        raise AssertionError("not reached")
 
 
 def test_a_killed_group_of_version_2_is_removed(unified: Path) -> None:

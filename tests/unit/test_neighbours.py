@@ -37,6 +37,13 @@ def test_blocks_and_the_filesystem() -> None:
     assert only.startswith("data blocks of 1 kB and 2 kB are parts of 4 kB"), "the page cache works in memory pages"
 
 
+def test_a_filesystem_that_does_not_say_its_block() -> None:
+    """NFS: what statvfs gives is the size of a request."""
+    told = effects([layer for layer in stack() if layer.layer != "filesystem block"])
+    assert told["data block / filesystem block"][0].startswith("data blocks of 1 kB and 2 kB are parts of 4 kB")
+    assert "WAL block / filesystem block" not in told and "filesystem block / CPU memory page" not in told
+
+
 def test_a_filesystem_whose_block_is_larger_than_the_page() -> None:
     told = effects(stack(block=64))
     (only,) = told["data block / filesystem block"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octavo.cli.given import given
+from octavo.cli.given import given, refuse_alone
 from octavo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,9 +65,11 @@ def io(
             "io_uring-coalesced, or all."
         ),
     ] = None,
-    run: Annotated[int | None, typer.Option(help="Blocks in a run; default: 16, for random and strided 1.")] = None,
+    run: Annotated[
+        int | None, typer.Option(min=1, help="Blocks in a run; default: 16, for random and strided 1.")
+    ] = None,
     stride: Annotated[
-        int | None, typer.Option(help="Blocks from the start of one run to the next; default: 16 runs.")
+        int | None, typer.Option(min=1, help="Blocks from the start of one run to the next; default: 16 runs.")
     ] = None,
     block_list: Annotated[
         Path | None, typer.Option(help="File of blocks for --pattern list: one number or range per line.")
@@ -131,6 +133,9 @@ def io(
         return
     if price is not None:
         raise UsageError("--price is for octavo io probe")
+    _refuse_without_effect(
+        context, pattern, tuple(policy or ("single",)), block_list, from_query, direct=direct, write=write
+    )
 
     from octavo.cli.io_progress import IoProgress
     from octavo.cli.output import console, print_json
@@ -167,6 +172,42 @@ def io(
                 show(sweep, facts)
             raise
     show(sweep, facts)
+
+
+def _refuse_without_effect(
+    context: typer.Context,
+    pattern: Pattern,
+    names: tuple[str, ...],
+    block_list: Path | None,
+    from_query: str | None,
+    *,
+    direct: bool,
+    write: bool,
+) -> None:
+    """Raises UsageError for an option that these would ignore."""
+    from octavo.io.policies import find_policies
+
+    listed = block_list is not None or from_query is not None
+    if block_list is not None and from_query is not None:
+        raise UsageError("--block-list and --from-query both say which blocks; give one of them")
+    ignored = ("pattern", "run", "stride") if listed and pattern is not Pattern.list else ("run", "stride")
+    for name, option in given(context).items():
+        if listed and name in ignored:
+            raise UsageError(f"{option} has no effect on a block list; leave it out")
+        if direct and name in ("cache", "readahead"):
+            raise UsageError(f"{option} has no effect with --direct, which bypasses the page cache; leave one out")
+    policies = find_policies(names)
+    joins = any(policy.joining == "coalesced" for policy in policies)
+    needs = {
+        "dsn": (from_query is not None, "--from-query"),
+        "stride": (pattern is Pattern.strided, "--pattern strided"),
+        "hole": (joins, "--policy coalesced"),
+        "max_request": (joins, "--policy coalesced"),
+        "distance": (any(policy.method == "advised" for policy in policies), "--policy fadvise"),
+        "depth": (any(policy.method == "ring" for policy in policies), "--policy io_uring"),
+        "i_will_lose_this_device": (write, "--write"),
+    }
+    refuse_alone(context, {name: needed for name, (met, needed) in needs.items() if not met})
 
 
 # Seconds of a probe, and the options that it has.

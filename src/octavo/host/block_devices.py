@@ -1,13 +1,17 @@
 """Block devices as /sys has them (kernel Documentation/block/queue-sysfs.rst)."""
 
 import os
+import stat
 from pathlib import Path
 
 _SYS = Path("/sys")
 
 
 def device_under(path: Path, sys: Path = _SYS) -> Path | None:
-    """The /sys directory of the whole disk under an existing path's filesystem, or None where it has none."""
+    """The /sys directory of the whole disk under an existing path's filesystem, or None where it has none.
+
+    Of a block device it is that of the device itself, or of the disk that it is a partition of.
+    """
     entry = sys / "dev/block" / _number(path)
     if not entry.exists():
         return None
@@ -32,7 +36,8 @@ def devices(sys: Path = _SYS) -> list[Path]:
 
 
 def _number(path: Path) -> str:
-    number = path.stat().st_dev
+    facts = path.stat()
+    number = facts.st_rdev if stat.S_ISBLK(facts.st_mode) else facts.st_dev
     return f"{os.major(number)}:{os.minor(number)}"
 
 

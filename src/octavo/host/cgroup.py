@@ -71,21 +71,30 @@ def group(
 
 @contextmanager
 def _enabled(controller: str, journal: Journal, root: Path) -> Generator[None, None, None]:
-    """The controller offered to the groups below the root (Documentation/admin-guide/cgroup-v2.rst)."""
+    """The controller offered to the groups below the root (Documentation/admin-guide/cgroup-v2.rst).
+
+    Raises HostError when the kernel refuses it: where the root is a container's it is a group with processes in it.
+    """
     control = root / "cgroup.subtree_control"
     if controller in control.read_text().split():
         yield
         return
     number = journal.record("controller", path=str(control), controller=controller, boot_id=boot_id())
     try:
-        control.write_text(f"+{controller}")
+        try:
+            control.write_text(f"+{controller}")
+        except OSError as error:
+            raise HostError(
+                f"{control}: the kernel does not offer {controller} to groups: {error.strerror}; run on the host and "
+                "not in a container, or remove the factor that needs it"
+            ) from error
         yield
     finally:
         journal.undo(number)
 
 
 def undo_controller(entry: Entry) -> Undone | None:
-    """Takes the controller from the groups again, unless one of them is limited by it meanwhile."""
+    """Takes the controller from the groups again, unless one of them is limited by it meanwhile, or offers it on."""
     control, controller = Path(entry["path"]), entry["controller"]
     if entry.get("boot_id", boot_id()) != boot_id():  # a boot forgets it; an entry of an earlier version has none
         return None
@@ -95,6 +104,9 @@ def undo_controller(entry: Entry) -> Undone | None:
     for limit in control.parent.glob(f"*/{file}"):
         if limit.read_text().strip() != unset:
             return Undone("left", f"left {controller} in {control}: {limit.parent} is limited by it")
+    for below in control.parent.glob("*/cgroup.subtree_control"):  # the kernel would refuse it
+        if controller in below.read_text().split():
+            return Undone("left", f"left {controller} in {control}: {below.parent} offers it to its groups")
     control.write_text(f"-{controller}")
     return Undone("put back", f"took {controller} out of {control}")
 

@@ -20,7 +20,7 @@ def host_facts(path: Path) -> dict[str, Any]:
         "cpu": cpu_model(),
         "cores": os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "virtualization": _virtualization(),
+        "virtualization": virtualization(),
         "root": os.geteuid() == 0,
         "page_stack": [layer.as_dict() for layer in page_stack(path)],
     }
@@ -35,7 +35,10 @@ def cpu_model() -> str:
     return platform.processor() or "unknown"
 
 
-def _virtualization() -> str:
-    """`virtual machine` where the CPU says that a hypervisor is below (its flag in /proc/cpuinfo), else `none seen`."""
-    flags = next((line for line in lines(Path("/proc/cpuinfo")) if line.startswith("flags")), "")
+def virtualization(proc: Path = Path("/proc")) -> str:
+    """`virtual machine` where the CPU says that a hypervisor is below (its flag in /proc/cpuinfo), else `none seen`;
+    `unknown` on a CPU that has no such flag, as all but x86."""
+    flags = next((line for line in lines(proc / "cpuinfo") if line.startswith("flags")), None)
+    if flags is None:
+        return "unknown"
     return "virtual machine" if "hypervisor" in flags.split() else "none seen"

@@ -26,10 +26,12 @@ class KernelValue:
 
     `plain`: the text. `choice`: all choices, the one in force in brackets, as `always [madvise] never`.
     `device`: a line for each device that has one, as `7:0 1048576`; no line is the empty text, written as 0.
+    `pool`: nr_hugepages, which is written as the persistent pages and read with the surplus ones, which come and go
+    with their users (Documentation/admin-guide/mm/hugetlbpage.rst); its value are the persistent ones.
     """
 
     path: Path
-    form: Literal["plain", "choice", "device"] = "plain"
+    form: Literal["plain", "choice", "device", "pool"] = "plain"
     device: str = ""
 
     def read(self) -> str:
@@ -40,6 +42,8 @@ class KernelValue:
         if self.form == "device":
             lines = (line.partition(" ") for line in text.split("\n"))
             return next((value for device, _, value in lines if device == self.device), "")
+        if self.form == "pool":
+            return str(int(text) - int((self.path.parent / "surplus_hugepages").read_text()))
         return text
 
     def choices(self) -> list[str]:

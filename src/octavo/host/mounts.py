@@ -36,6 +36,18 @@ def at(target: Path, table: Path = _TABLE) -> Mount | None:
     return next((mount for mount in reversed(mounts(table)) if mount.target == target), None)
 
 
+def mount_of(path: Path, table: Path = _TABLE) -> Mount | None:
+    """The mount that an existing path is in; None where the table has none. Raises OSError."""
+    number, place = path.stat().st_dev, path.resolve()
+    wanted = f"{os.major(number)}:{os.minor(number)}"
+    above = sorted(
+        (mount for mount in mounts(table) if place.is_relative_to(mount.target)), key=lambda one: len(one.target.parts)
+    )
+    # Without one of that number (btrfs gives each subvolume its own) it is the innermost above the path.
+    found = [mount for mount in above if mount.device == wanted] or above
+    return found[-1] if found else None
+
+
 def below(directory: Path, table: Path = _TABLE) -> list[Mount]:
     """What is mounted on the directory or in it."""
     return [mount for mount in mounts(table) if mount.target.is_relative_to(directory)]

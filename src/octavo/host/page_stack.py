@@ -7,8 +7,14 @@ from typing import Any
 
 from octavo.host.block_devices import device_under
 from octavo.host.kernel_text import chosen, shown
-from octavo.host.mounts import mounts
+from octavo.host.mounts import mount_of
 from octavo.units import format_size, human_size
+
+# Those whose statvfs block is what the page cache or the filesystem reads at the least. On others (NFS, FUSE …) it is
+# the size of a request over the network, or anything.
+OWN_BLOCKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "jfs", "bcachefs"})
+# Those that have the memory page, or the block of the filesystem below.
+_PAGES = frozenset({"tmpfs", "overlay"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class Layer:
 
 
 def page_stack(path: Path, sys: Path = Path("/sys")) -> list[Layer]:
-    """The layers from the CPU down to the device, for the filesystem of an existing path."""
+    """The layers from the CPU down to the device, for the filesystem of an existing path; a block device has none."""
     device = device_under(path, sys)
     return [
         *_memory_layers(sys),
@@ -39,7 +45,7 @@ def page_stack(path: Path, sys: Path = Path("/sys")) -> list[Layer]:
         ),
         Layer("WAL segment", None, "1MB … 1GB", "initdb --wal-segsize; PostgreSQL's default is 16MB"),
         *_request_layers(device),
-        _filesystem_layer(path),
+        *([] if path.is_block_device() else [_filesystem_layer(path)]),
         *_device_layers(device),
     ]
 
@@ -90,14 +96,14 @@ def _request_layers(device: Path | None) -> list[Layer]:
 
 
 def _filesystem_layer(path: Path) -> Layer:
-    block = os.statvfs(path).f_bsize
-    kind, mount = _mount(path)
-    return Layer(
-        "filesystem block",
-        block,
-        format_size(block),
-        f"{kind} on {mount}; the page cache's folios are at least this large",
-    )
+    block, mount = os.statvfs(path).f_bsize, mount_of(path)
+    kind, where = (mount.kind, shown(str(mount.target))) if mount else ("filesystem", "?")
+    if kind not in OWN_BLOCKS | _PAGES:
+        meaning = "what it calls its block may be the size of a request over a network"
+        return Layer("filesystem block", None, format_size(block), f"{kind} on {where}; {meaning}")
+    # ZFS has a cache of its own.
+    meaning = "" if kind == "zfs" else "; the page cache's folios are at least this large"
+    return Layer("filesystem block", block, format_size(block), f"{kind} on {where}{meaning}")
 
 
 def _device_layers(device: Path | None) -> list[Layer]:
@@ -119,14 +125,6 @@ def _device_layers(device: Path | None) -> list[Layer]:
     medium = "reported as rotating" if rotational else "reported as solid state"
     layers.append(Layer("SSD page, RAID stripe", None, "?", f"{medium}; devices do not report their page size"))
     return layers
-
-
-def _mount(path: Path) -> tuple[str, str]:
-    """Filesystem type and mount point of an existing path."""
-    number = path.stat().st_dev
-    wanted = f"{os.major(number)}:{os.minor(number)}"
-    on = [one for one in mounts() if one.device == wanted and path.absolute().is_relative_to(one.target)]
-    return (on[-1].kind, shown(str(on[-1].target))) if on else ("filesystem", "?")
 
 
 def _huge_page_bytes(directory: Path) -> int:

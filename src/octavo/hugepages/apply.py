@@ -38,7 +38,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
         applied = kept()
         before = read_pool(page, sys)
         short = before.short(needed, own)
-        _check_memory(short * page, root)
+        _check_memory(before.to_allocate(needed, own) * page, root)
         target = before.target(needed, own)
         entry: Entry = {
             "id": uuid.uuid4().hex, "path": str(file), "found": str(before.persistent), "set": str(target),

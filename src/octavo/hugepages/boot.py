@@ -1,8 +1,9 @@
 """What the next boot will set the pools to: sysctl files and the kernel's command line.
 
-Sources: sysctl.d(5) (files in order of their names; one in /etc/sysctl.d hides its namesakes; /etc/sysctl.conf is read
-last where it is read) and kernel Documentation/admin-guide/kernel-parameters.txt. What a unit or a script of the
-machine's own does at boot is not seen.
+Sources: sysctl.d(5) (files in order of their names; one in /etc/sysctl.d hides its namesakes), sysctl(8) (--system
+reads /etc/sysctl.conf last; systemd-sysctl reads it only where a link in sysctl.d leads to it, and then by that name)
+and kernel Documentation/admin-guide/kernel-parameters.txt. What a unit or a script of the machine's own does at boot is
+not seen.
 """
 
 import re
@@ -32,7 +33,8 @@ def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
     files: dict[str, Path] = {}
     for directory in _DIRECTORIES:
         files |= {path.name: path for path in sorted((root / directory).glob("*.conf"))}
-    for path in (*(files[name] for name in sorted(files)), root / "etc/sysctl.conf"):
+    last = [] if (root / "run/systemd/system").is_dir() else [root / "etc/sysctl.conf"]  # sd_booted(3)
+    for path in (*(files[name] for name in sorted(files)), *last):
         try:
             values = _SETTING.findall(path.read_text(errors="replace"))
         except OSError:
@@ -59,8 +61,13 @@ def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
 
 
 def _bytes(text: str) -> int | None:
-    unit = {"K": "kB", "M": "MB", "G": "GB"}.get(text[-1:].upper(), "")
+    """A size as the kernel takes it (memparse() in lib/cmdline.c), None for what is none.
+
+    >>> _bytes("2M"), _bytes("1G"), _bytes("2097152"), _bytes("x")
+    (2097152, 1073741824, 2097152, None)
+    """
+    unit = {"K": "kB", "M": "MB", "G": "GB"}.get(text[-1:].upper())
     try:
-        return parse_size(text[:-1] + unit)
+        return parse_size(f"{text}B" if unit is None else f"{text[:-1]}{unit}")
     except UsageError:
         return None

@@ -157,7 +157,7 @@ def _allowed(limit: GroupLimit) -> str:
 
 
 def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
-    more = pool.short(needed, own) * pool.page if needed is not None else 0
+    more = pool.to_allocate(needed, own) * pool.page if needed is not None else 0
     there = memory_to_take(root)
     if more <= there:
         return []
@@ -174,11 +174,21 @@ def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[L
 
 def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
     mode = _text(root / "proc/sys/vm/overcommit_memory")
-    more = pool.short(needed, own) * pool.page if needed is not None else 0
+    more = pool.to_allocate(needed, own) * pool.page if needed is not None else 0
     if mode != "2" or not more:
         return []
     now, committed = meminfo("CommitLimit", root / "proc"), meminfo("Committed_AS", root / "proc")
     percent = int(_text(root / "proc/sys/vm/overcommit_ratio") or 0)  # 0 where overcommit_kbytes is in force
+    if percent == 0:  # vm_commit_limit() in mm/util.c
+        return [
+            Limit(
+                "overcommit",
+                "warning",
+                f"vm.overcommit_memory = 2 with overcommit_kbytes, CommitLimit {human_size(now)}",
+                f"CommitLimit stays as it is, although the pool takes {human_size(more)} of the memory below it",
+                "lower vm.overcommit_kbytes by as much",
+            )
+        ]
     after = now - more * percent // 100
     return [
         Limit(
@@ -186,7 +196,7 @@ def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> li
             "error" if after < committed else "note",
             f"vm.overcommit_memory = 2, CommitLimit {human_size(now)}, {human_size(committed)} committed",
             f"the pool lowers CommitLimit to {human_size(after)}; huge pages themselves are not counted",
-            f"raise vm.overcommit_{'ratio' if percent else 'kbytes'} by as much" if after < committed else "",
+            "raise vm.overcommit_ratio, so that CommitLimit stays what it is" if after < committed else "",
         )
     ]
 

@@ -69,6 +69,15 @@ class PoolState:
         """How many pages the pool lacks for that."""
         return max(0, self.target(needed, own) - self.persistent)
 
+    def to_allocate(self, needed: int, own: int) -> int:
+        """How many of those the kernel has to find memory for: surplus pages are there and only become persistent.
+
+        >>> pool = PoolState(2097152, total=20, free=0, reserved=0, surplus=15, overcommit=0)
+        >>> pool.short(needed=10, own=5), pool.to_allocate(needed=10, own=5)
+        (20, 5)
+        """
+        return max(0, self.target(needed, own) - self.total)
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {

@@ -9,6 +9,10 @@ from octavo.hugepages.plan import Situation
 from octavo.units import human_size
 
 _ROOT = Path("/")
+_ON = (
+    "once the pool is there after each boot (next boot, above): ALTER SYSTEM SET huge_pages = on; with fewer pages the "
+    "server then does not start"
+)
 
 
 def document(situation: Situation, root: Path = _ROOT) -> dict[str, Any]:
@@ -109,8 +113,8 @@ def _setting(situation: Situation) -> dict[str, str]:
     found = f"huge_pages = {server.huge_pages}"
     if server.huge_pages == "try":
         found += ": without the pages it would silently start with small ones"
-        return _check("setting", None, found, "ALTER SYSTEM SET huge_pages = on")
-    return _check("setting", server.huge_pages == "on", found, "ALTER SYSTEM SET huge_pages = on")
+        return _check("setting", None, found, _ON)
+    return _check("setting", server.huge_pages == "on", found, _ON)
 
 
 def _sizes(situation: Situation) -> set[int]:

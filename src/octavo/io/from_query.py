@@ -32,8 +32,8 @@ class VisitedBlocks:
     """What the index looked for."""
     forced: bool
     """Whether the planner had to be kept from other scans to make it a bitmap heap scan."""
-    file: Path
-    """The relation's first segment."""
+    file: Path | None
+    """The relation's first segment on the server's host; None where this user may not see the data directory."""
     block: int
     """The server's block size in bytes."""
     relation_blocks: int
@@ -43,6 +43,21 @@ class VisitedBlocks:
     def block_list(self) -> str:
         """As the engine takes it."""
         return "\n".join(map(str, self.blocks))
+
+    def segments(self) -> list[Path]:
+        """The relation's files. Raises HostError where they are not known, not here, or not for us to read."""
+        if self.file is None:
+            raise HostError(
+                "--from-query: this user may not see the data directory's path; name the table's FILE as well, or "
+                "GRANT pg_read_all_settings"
+            )
+        try:
+            self.file.stat()
+            return with_segments(self.file)
+        except OSError as error:
+            raise HostError(
+                f"{self.file}: {error.strerror}; run on the server's host as a user who may read it, or name a copy"
+            ) from error
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, without the blocks."""
@@ -69,7 +84,7 @@ def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks
     statement ends after 30 s.
 
     Raises UsageError for a query without a bitmap heap scan that stands by itself, HostError when the server cannot be
-    asked or its files are not here.
+    asked.
     """
     import psycopg
     from psycopg.rows import tuple_row
@@ -111,13 +126,25 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     # Text of the server's own making: names quoted by it, the condition deparsed by it.
     block_of_row = f"{alias}.ctid::pg_catalog.text::pg_catalog.point"
     visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
-    found = cursor.execute(visited.encode(), prepare=True)
-    blocks = tuple(row[0] for row in found)
+    blocks = _blocks(cursor, visited, condition)
     if not blocks:
         raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
     with _servers_names(cursor):
         file, block, relation_blocks = _where(cursor, relation)
     return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks)
+
+
+def _blocks(cursor: "psycopg.Cursor[Any]", visited: str, condition: str) -> tuple[int, ...]:
+    from psycopg import errors
+
+    try:
+        return tuple(row[0] for row in cursor.execute(visited.encode(), prepare=True))
+    except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedParameter, errors.SyntaxError) as error:
+        # Of a join, a subquery or a parameter, which the plan's text only names.
+        raise UsageError(
+            f"--from-query: the scan's condition depends on another part of the query: {condition}; take a query of "
+            "that table alone, with constants"
+        ) from error
 
 
 @contextmanager
@@ -158,22 +185,17 @@ def _quoted(cursor: "psycopg.Cursor[Any]", name: str) -> str:
     return row[0]
 
 
-def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path, int, int]:
+def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path | None, int, int]:
+    """Its file, block size and blocks. pg_settings has no data_directory for a user who may not see it, where
+    current_setting() would be an error."""
     row = cursor.execute(
-        "SELECT current_setting('data_directory', true), pg_relation_filepath(%s::regclass),"
+        "SELECT (SELECT setting FROM pg_settings WHERE name = 'data_directory'), pg_relation_filepath(%s::regclass),"
         " current_setting('block_size')::int, pg_relation_size(%s::regclass) / current_setting('block_size')::int",
         (relation, relation),
     ).fetchone()
     assert row is not None
     directory, path, block, blocks = row
-    if not directory:
-        raise HostError("--from-query: this user may not read the data directory's path; name the table's FILE as well")
-    file = Path(directory) / path
-    try:
-        with_segments(file)[0].stat()
-    except OSError as error:
-        raise HostError(f"{file}: {error.strerror}; measure on the server's host as a user who may read it") from error
-    return file, block, blocks
+    return Path(directory) / path if directory else None, block, blocks
 
 
 def _first_line(error: Exception) -> str:

@@ -12,6 +12,7 @@ from octavo.host.facts import host_facts
 from octavo.io.curves import find_drop, latency_line, smallest_reaching
 from octavo.io.engine import Observe, UnsupportedPolicyError, measure
 from octavo.io.job import Job
+from octavo.io.target import allocated_share
 from octavo.io.write_unit import break_even_seconds
 
 _SECTOR = 512  # no request is smaller, and every one a multiple (the kernel's sector, and `Job.block`)
@@ -56,6 +57,7 @@ def probe(asked: Probe) -> dict[str, Any]:
         "schema_version": 1,
         "path": str(asked.path),
         "virtualization": host_facts(asked.path)["virtualization"],
+        "allocated_share": allocated_share([asked.path]),
         "smallest_request_bytes": smallest,
         "depth_1": single,
         f"depth_{_DEPTH}": many,
@@ -103,7 +105,8 @@ def _powers(first: int, last: int) -> list[int]:
 
 def _smallest(asked: Probe) -> tuple[int, int]:
     """The smallest request that O_DIRECT takes here (the device's logical sector, or the filesystem's wish), and the
-    length of what is probed, both in bytes. Raises HostError when it takes none."""
+    length of what is probed, both in bytes. Raises HostError when it takes none, or the path may not be read at all."""
+    measure(dataclasses.replace(_job(asked, _SECTOR, 1.0, 1), blocks=1, direct=False), asked.observe)
     refused: HostError | None = None
     for size in _powers(_SECTOR, _LARGEST):
         try:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from octavo.io.target import MOSTLY_ALLOCATED
 from octavo.units import format_size, human_duration, human_size
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ def print_probe(document: dict[str, Any], screen: "Console") -> None:
 
 def sentences(document: dict[str, Any]) -> list[str]:
     """What the numbers say, a sentence each."""
-    lines = [_latency(document["latency_line"])]
+    lines: list[str] = []
+    if (allocated := document["allocated_share"]) < MOSTLY_ALLOCATED:
+        lines.append(
+            f"the file is sparse or compressed ({allocated:.0%} of it is allocated): holes are read without the "
+            "device, so that these are not its figures; octavo io FILE --make SIZE makes one that is whole"
+        )
+    lines.append(_latency(document["latency_line"]))
     ceiling = human_size(document["bytes_per_second_ceiling"])
     lines.append(
         f"limits, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, 90 % of "

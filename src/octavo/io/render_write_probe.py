@@ -37,8 +37,9 @@ def sentences(document: dict[str, Any]) -> list[str]:
     lines += [_shifted(one, document["shifted_write_bytes"]) for one in document["shifted"]]
     lines += [_local(document["local"]), _sustained(document["sustained"])]
     if document["virtualization"] != "none seen":
+        where = "inside" if document["virtualization"] == "virtual machine" else "if this is"
         lines.append(
-            "inside a virtual machine: this measures the hypervisor's disk and its cache; the page of an SSD below "
+            f"{where} a virtual machine: this measures the hypervisor's disk and its cache; the page of an SSD below "
             "is visible only if the hypervisor passes writes through unchanged"
         )
     return lines

@@ -64,7 +64,7 @@ def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, 
         from octavo.io.from_query import blocks_of_query
 
         visited = blocks_of_query(request.from_query, request.dsn)
-        files = files or with_segments(visited.file)
+        files = files or visited.segments()
         block_list, server_block = visited.block_list(), visited.block
         facts["query"] = visited.as_dict()
     elif request.block_list is not None:

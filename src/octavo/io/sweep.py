@@ -9,6 +9,7 @@ from octavo.errors import OctavoError, UsageError
 from octavo.io.engine import Observe, UnsupportedPolicyError, measure
 from octavo.io.job import Job
 from octavo.io.policies import Policy
+from octavo.io.target import MOSTLY_ALLOCATED, allocated_share
 
 if TYPE_CHECKING:
     from octavo._core import IoOutcome
@@ -57,19 +58,25 @@ def run_sweep(
     """Measures and fills `results` one by one, so that an interrupted sweep has those that are done.
 
     `begin` is told what comes next and returns what observes it. A policy that cannot be measured so, or that this
-    kernel lacks, is skipped with the reason as long as there are others; alone, its error is raised.
+    kernel lacks, is skipped with the reason as long as there are others; alone, its error is raised. What is wrong with
+    all of them, such as a path, is raised too.
     """
+    wrong: UsageError | None = None
     for policy, job in sweep.jobs():
         try:
             if (refusal := policy.refusal(write=job.write, direct=job.direct)) is not None:
                 raise RefusedError(refusal)
             outcome = measure(job, begin(policy, job))
-        except (UnsupportedPolicyError, RefusedError) as error:
+        except (UnsupportedPolicyError, UsageError) as error:
             if len(sweep.policies) == 1:
                 raise
+            if isinstance(error, UsageError) and not isinstance(error, RefusedError):
+                wrong = wrong or error
             results.append({"policy": policy.name, "cache": _state(job), "status": "skipped", "reason": str(error)})
         else:
             results.append(_result(policy, job, outcome))
+    if wrong is not None and all(result["status"] == "skipped" for result in results):
+        raise wrong
     return document(sweep, facts, results)
 
 
@@ -159,6 +166,9 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
         )
     if share is not None and job.cache == "warm" and share < _ALL_WARM:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
+    if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
+        notes.append(f"{allocated:.0%} of the files is allocated: holes, and what is compressed away, need no device")
     if outcome.laps > 1:
-        notes.append(f"the files were read {outcome.laps} times, cold each time; use a larger file")
+        did = "written" if job.write else "read"
+        notes.append(f"the files were {did} {outcome.laps} times, cold each time; use a larger file")
     return notes

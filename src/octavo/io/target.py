@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
@@ -11,6 +12,9 @@ from octavo.host.children import Account
 from octavo.io.engine import is_own, make
 
 Observe = Callable[[str, float, int], object]
+
+# A file that has less room than this share of its length is sparse or compressed.
+MOSTLY_ALLOCATED = 0.95
 
 
 def with_segments(path: Path) -> list[Path]:
@@ -31,6 +35,20 @@ def own_segments(directory: Path, path: str, account: Account) -> list[Path]:
     for segment in found:
         os.close(trees.open_own_file(directory, str(segment.relative_to(directory)), account))
     return found
+
+
+def allocated_share(paths: Sequence[str | Path]) -> float:
+    """The share of the files that the filesystem has taken room for (st_blocks, stat(2)), 1 at most and of devices.
+
+    A hole is read without the device, and of compressed data less is read than there seems to be.
+    """
+    files: list[os.stat_result] = []
+    for path in paths:
+        with suppress(OSError):  # gone meanwhile
+            facts = Path(path).stat()
+            files += [facts] if stat.S_ISREG(facts.st_mode) else []
+    size = sum(one.st_size for one in files)
+    return min(1.0, sum(one.st_blocks * 512 for one in files) / size) if size else 1.0
 
 
 def prepare(

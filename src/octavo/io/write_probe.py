@@ -90,7 +90,9 @@ def _powers(first: int, last: int) -> list[int]:
 
 
 def _smallest(asked: WriteProbe) -> tuple[int, int]:
-    """The smallest write that O_DIRECT takes here, and the length of what is probed, in bytes. Raises HostError."""
+    """The smallest write that O_DIRECT takes here, and the length of what is probed, in bytes. Raises HostError when it
+    takes none, or the path may not be written at all."""
+    measure(dataclasses.replace(_job(asked, _SECTOR, 1.0, direct=False), blocks=1), asked.observe)
     refused: HostError | None = None
     for size in _powers(_SECTOR, _LARGEST):
         try:
@@ -117,11 +119,11 @@ def _point(asked: WriteProbe, size: int, seconds: float, *, direct: bool) -> dic
 
 
 def _shifts(asked: WriteProbe, smallest: int, length: int) -> list[ShiftedWrite]:
-    """Writes of one size at multiples of it and shifted, in turn."""
+    """Writes of one size at multiples of it and shifted, in turn; none where the device takes no shift."""
     steps = _powers(smallest, _SHIFTED // 2)
-    share = asked.seconds * _SHIFTS / len(steps) / _PAIRS / 2
     found: list[ShiftedWrite] = []
     for shift in steps:
+        share = asked.seconds * _SHIFTS / len(steps) / _PAIRS / 2
         ratios: list[float] = []
         for turn in range(_PAIRS):
             # The order of a pair changes, so that what drifts or fills up meanwhile is on both sides.

@@ -57,6 +57,8 @@ def unit_of_shifts(shifts: Sequence[ShiftedWrite], size: int) -> WriteUnit:
     >>> unit_of_shifts(seen(1.0, 1.0, 1.0), 65536).bytes is None
     True
     """
+    if not shifts:
+        return WriteUnit(None, f"the device takes no write that is shifted by less than {size} bytes")
     costing = [one for one in shifts if one.costs]
     scatter = "the scatter exceeds the cost of a page; probe longer, or when nothing else writes"
     if not costing:

@@ -1,6 +1,5 @@
 """Disks by name and by number, and which disk a name that a user gives means."""
 
-import os
 from pathlib import Path
 
 from octavo.errors import UsageError
@@ -55,20 +54,11 @@ def disks_below(name: str, sys: Path = _SYS) -> tuple[str, ...]:
 
 
 def _find(asked: str, sys: Path) -> Path | None:
-    path = Path(asked)
-    if path.is_block_device():
-        entry = sys / "dev/block" / "{}:{}".format(*_numbers(path))
-    else:
-        entry = sys / "class/block" / asked
-    if ((asked and "/" not in asked) or path.is_block_device()) and entry.exists():
-        device = entry.resolve()
+    named = sys / "class/block" / asked
+    if "/" not in asked and (named / "dev").exists():
+        device = named.resolve()
         return device.parent if (device / "partition").exists() else device
     try:
-        return device_under(path, sys) if asked and path.exists() else None
+        return device_under(Path(asked), sys) if asked else None
     except OSError:
         return None
-
-
-def _numbers(device: Path) -> tuple[int, int]:
-    number = device.stat().st_rdev
-    return os.major(number), os.minor(number)

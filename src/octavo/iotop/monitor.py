@@ -56,7 +56,8 @@ class RequestMonitor:
         doing: Mapping[int, ProcessActivity] = {}
         blind = dict(self._blind)
         if self._activity:
-            doing = self._activity.sample()
+            with self._lock:  # the reader asks over the same connection, whose transactions are one thread's
+                doing = self._activity.sample()
             blind |= {"queries": self._activity.off} if self._activity.off else {}
             blind |= {"readers": self._activity.in_flight.off} if self._activity.in_flight.off else {}
         if self._root is not None:

@@ -1,8 +1,8 @@
 """What processes ask the kernel for, beside what disks serve for them: bytes of read(2) and write(2) and their like.
 
 Source: /proc/PID/io (proc_pid_io(5)): rchar, wchar, syscr, syscw. They count every file, pipe and terminal, and what
-the page cache answers; not what is read through mmap(2), received by recv(2), or asked for through io_uring. Others'
-need root.
+the page cache answers; not what is read through mmap(2), received by recv(2), or asked for through io_uring. A child's
+are added to its parent's when it is waited for, all that it ever did at once. Others' need root.
 """
 
 import os

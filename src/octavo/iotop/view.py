@@ -56,8 +56,8 @@ def _head(snapshot: RequestSnapshot) -> Text:
 def _devices(snapshot: RequestSnapshot) -> Iterable[Text]:
     for name, totals in snapshot.devices.items():
         yield Text(
-            f"{name}: {totals.reads:,} reads of {human_size(totals.read_bytes)}, "
-            f"{totals.writes:,} writes of {human_size(totals.written_bytes)}"
+            f"{name}: {totals.reads:,} reads, {human_size(totals.read_bytes)} in all; "
+            f"{totals.writes:,} writes, {human_size(totals.written_bytes)} in all"
         )
     if not snapshot.devices:
         yield Text("no disk activity")

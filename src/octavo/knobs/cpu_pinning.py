@@ -66,10 +66,10 @@ def cannot(level: str) -> str | None:
 def pin(pid: int, level: str) -> str:
     """Pins a running process with all its threads and children; those still to come inherit it. Returns the CPUs.
 
-    Raises OctavoError when one of them is not where it should be afterwards.
+    Raises OctavoError when one of them is not where it should be afterwards, or the process has ended.
     """
     if level == "all":
-        return format_cpus(os.sched_getaffinity(pid))
+        return format_cpus(_cpus_of(pid))
     wanted = parse_cpus(level)
     done: set[int] = set()
     while new := threads_of(pid) - done:  # a child that was forked by a parent not yet pinned
@@ -108,4 +108,11 @@ def _verified(pid: int, wanted: frozenset[int]) -> str:
         with suppress(ProcessLookupError):
             if (now := frozenset(os.sched_getaffinity(thread))) != wanted:
                 raise OctavoError(f"thread {thread} runs on CPUs {format_cpus(now)}, not on {format_cpus(wanted)}")
-    return format_cpus(os.sched_getaffinity(pid))
+    return format_cpus(_cpus_of(pid))
+
+
+def _cpus_of(pid: int) -> set[int]:
+    try:
+        return os.sched_getaffinity(pid)
+    except ProcessLookupError as error:
+        raise OctavoError(f"process {pid} ended before it was on its CPUs; see the server's log") from error

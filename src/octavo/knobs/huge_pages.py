@@ -68,11 +68,12 @@ def pools(wanted: Mapping[int, int], journal: Journal, sys: Path = _SYS) -> Gene
     with ExitStack() as stack:
         given: dict[int, Pool] = {}
         for page, pages in sorted(wanted.items(), reverse=True):  # the large ones while memory is whole
-            value = KernelValue(_file(page, sys))
-            found = int(value.read())
-            ours = (found, found + pages)
-            now = stack.enter_context(changed(value, str(found + pages), journal, ours=ours))
-            given[page] = Pool(page, pages, max(0, int(now) - found))
+            value = KernelValue(_file(page, sys), "pool")
+            # Surplus pages are in use. Ours come on top of them too, and they are surplus again at the end.
+            persistent, total = int(value.read()), int(value.path.read_text())
+            ours = (persistent, total + pages)
+            now = stack.enter_context(changed(value, str(total + pages), journal, ours=ours))
+            given[page] = Pool(page, pages, max(0, int(now) - total))
         yield given
 
 

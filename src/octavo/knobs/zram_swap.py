@@ -5,6 +5,7 @@ gives its number. A device that was there is somebody's and not used. A memory-l
 group lets it: with this knob Octavo does.
 """
 
+import os
 import shutil
 import subprocess
 from collections.abc import Generator
@@ -45,18 +46,29 @@ class ZramSwap:
         """A new device with swap on it, gone at the end."""
         found = swaps(place.proc)
         with ExitStack() as stack:
+            size = device_bytes(level)
             there = sorted(path.name for path in _BLOCK.glob("zram*"))
-            number = journal.record("zram", there=there, device=None, bytes=parse_size(level), boot_id=boot_id())
+            number = journal.record("zram", there=there, device=None, bytes=size, boot_id=boot_id())
             stack.callback(journal.undo, number)
             device = f"zram{(_CONTROL / 'hot_add').read_text().strip()}"
             journal.amend(number, device=device)
-            (_BLOCK / device / "disksize").write_text(str(parse_size(level)))
+            (_BLOCK / device / "disksize").write_text(str(size))
             _run(journal, "mkswap", f"/dev/{device}")
-            entry = journal.record("swap", device=device, bytes=parse_size(level), boot_id=boot_id())
+            entry = journal.record("swap", device=device, bytes=size, boot_id=boot_id())
             stack.callback(journal.undo, entry)
             _run(journal, "swapon", "--priority", _PRIORITY, f"/dev/{device}")
             now = swaps(place.proc)
             yield Achieved(level, format_size(now.get(f"/dev/{device}", 0)), " ".join(found) or "none")
+
+
+def device_bytes(level: str, page: int = os.sysconf("SC_PAGE_SIZE")) -> int:
+    """The size as the device has it afterwards, by which it is known when it is removed: the kernel rounds up to whole
+    memory pages (drivers/block/zram/zram_drv.c, disksize_store).
+
+    >>> device_bytes("1025kB", 4096) // 1024, device_bytes("2MB", 65536) // 1024
+    (1028, 2048)
+    """
+    return -(-parse_size(level) // page) * page
 
 
 def swaps(proc: Path = Path("/proc")) -> dict[str, int]:

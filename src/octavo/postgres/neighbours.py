@@ -81,7 +81,7 @@ def _pool(layer: Layer, page: int) -> str:
 
 def _wal(sizes: Mapping[str, int]) -> _Effects:
     # The page cache reads blocks of the filesystem, also where its own pages are larger (fs/iomap/buffered-io.c).
-    whole = sizes["filesystem block"]
+    whole = sizes.get("filesystem block", 0)
     smaller = [block for block in WAL_BLOCKS if parse_size(block) < whole]
     if not smaller:
         return []
@@ -118,7 +118,7 @@ def _requests(sizes: Mapping[str, int]) -> _Effects:
 
 
 def _filesystem(sizes: Mapping[str, int]) -> _Effects:
-    page, block = sizes["CPU memory page"], sizes["filesystem block"]
+    page, block = sizes["CPU memory page"], sizes.get("filesystem block", 0)
     lines: _Effects = []
     smaller = [name for name in DATA_BLOCKS if parse_size(name) < max(block, page)]
     unit = max(block, page)

@@ -138,9 +138,19 @@ impl FileSet {
     /// [`Error::Refused`].
     pub fn sync(&self) -> Result<(), Error> {
         self.files.iter().try_for_each(|file| {
-            file.file
-                .sync_data()
-                .map_err(|source| file.refused("fdatasync", 0, source))
+            file.file.sync_data().map_err(|source| {
+                if source.raw_os_error() != Some(libc::EIO) {
+                    return file.refused("fdatasync", 0, source);
+                }
+                // The kernel reports such an error once to a file that is opened later (lib/errseq.c), and now it has.
+                Error::Refused {
+                    path: file.path.clone(),
+                    action: "fdatasync".into(),
+                    source,
+                    way_out: "data was lost, see the kernel log (dmesg); a server on this file may not hear of it from its \
+                              own fsync: stop it with pg_ctl stop -m immediate, so that it recovers from its WAL",
+                }
+            })
         })
     }
 }

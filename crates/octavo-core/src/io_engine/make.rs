@@ -1,14 +1,18 @@
 //! Files that octavo io makes for itself, so that it may write into them and check what it reads.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    ffi::OsStr,
+    fs::File,
     io::{self, Write as _},
-    os::fd::AsRawFd as _,
+    os::fd::{AsRawFd as _, OwnedFd},
     path::Path,
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, fstatvfs, linkat, open},
+    fs::{
+        AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, fstatvfs, linkat, open, openat,
+        statat, unlinkat,
+    },
     io::Errno,
 };
 
@@ -55,7 +59,8 @@ pub fn make(
         },
         source,
     };
-    let (mut file, nameless) = create(path).map_err(refused)?;
+    let (directory, name) = place_of(path).map_err(refused)?;
+    let (mut file, nameless) = create(&directory, name).map_err(refused)?;
     let mut fill = || {
         reserve(&file, bytes)?;
         let mut buffer = Buffer::new(CHUNK);
@@ -71,38 +76,46 @@ pub fn make(
         }
         file.sync_all()?;
         if nameless {
-            give_name(&file, path)?;
+            give_name(&file, &directory, name)?;
         }
         Ok(true)
     };
     let made = fill();
     if !nameless && !matches!(made, Ok(true)) {
-        let _ = fs::remove_file(path);
+        let _ = unlinkat(&directory, name, AtFlags::empty());
     }
     made.map_err(refused)
 }
 
-/// A new file for this path, and whether it has no name yet.
-fn create(path: &Path) -> io::Result<(File, bool)> {
-    if path.symlink_metadata().is_ok() {
-        return Err(Errno::EXIST.into());
-    }
+/// The directory of a path, opened once, so that no other one can take its place meanwhile, and the name in it.
+fn place_of(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let name = path.file_name().ok_or(Errno::EXIST)?; // `/` and `..` are there
+    Ok((open(directory, flags, Mode::empty())?, name))
+}
+
+/// A new file of this name, and whether it does not have it yet.
+fn create(directory: &OwnedFd, name: &OsStr) -> io::Result<(File, bool)> {
+    if statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return Err(Errno::EXIST.into());
+    }
+    let mode = Mode::from_raw_mode(0o666);
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(file) = open(directory, flags, Mode::from_raw_mode(0o666)) {
+    if let Ok(file) = openat(directory, ".", flags, mode) {
         return Ok((file.into(), true));
     }
-    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    Ok((file, false))
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    Ok((openat(directory, name, flags, mode)?.into(), false))
 }
 
 /// Names a file that was opened without (open(2), linkat(2)); never over another one.
-fn give_name(file: &File, path: &Path) -> io::Result<()> {
+fn give_name(file: &File, directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
-    linkat(CWD, open_file, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+    linkat(CWD, open_file, directory, name, AtFlags::SYMLINK_FOLLOW)?;
     Ok(())
 }
 

@@ -165,17 +165,20 @@ impl OpenFile {
         }
     }
 
-    /// Makes the error for a read at `offset` that got less than there was.
+    /// Makes the error for a read at `offset` that got less than there was: the file has become shorter, or the kernel
+    /// met an error behind what it gave.
     #[cold]
     pub(super) fn short_read(&self, offset: u64, got: usize) -> Error {
-        let end = self
-            .file
-            .metadata()
-            .map_or(offset + got as u64, |metadata| metadata.len());
-        Error::Shrunk {
-            path: self.path.clone(),
-            end,
-            length: self.length,
+        match (&self.file).seek(SeekFrom::End(0)) {
+            Ok(end) if end < self.length => Error::Shrunk {
+                path: self.path.clone(),
+                end,
+                length: self.length,
+            },
+            _ => {
+                let source = io::Error::other(format!("only {got} bytes were read"));
+                self.refused("read", offset, source)
+            }
         }
     }
 }

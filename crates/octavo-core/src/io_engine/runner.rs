@@ -87,6 +87,20 @@ pub struct DeviceWork {
     pub written_bytes: u64,
 }
 
+impl DeviceWork {
+    /// This and what was done between two readings; None when a counter began anew between them, as that of a device
+    /// that was taken away and came back.
+    fn and_between(self, before: Self, after: Self) -> Option<Self> {
+        Some(Self {
+            reads: self.reads + after.reads.checked_sub(before.reads)?,
+            read_bytes: self.read_bytes + after.read_bytes.checked_sub(before.read_bytes)?,
+            writes: self.writes + after.writes.checked_sub(before.writes)?,
+            written_bytes: self.written_bytes
+                + after.written_bytes.checked_sub(before.written_bytes)?,
+        })
+    }
+}
+
 /// Measures. `observe` is called now and then, on the caller's thread, and ends the measurement by returning false.
 ///
 /// # Errors
@@ -280,12 +294,7 @@ fn lap(
     outcome.device = outcome
         .device
         .zip(device_before.zip(device_work(&files.devices())))
-        .map(|(sum, (before, after))| DeviceWork {
-            reads: sum.reads + after.reads - before.reads,
-            read_bytes: sum.read_bytes + after.read_bytes - before.read_bytes,
-            writes: sum.writes + after.writes - before.writes,
-            written_bytes: sum.written_bytes + after.written_bytes - before.written_bytes,
-        });
+        .and_then(|(sum, (before, after))| sum.and_between(before, after));
     Ok(())
 }
 
@@ -327,4 +336,20 @@ fn device_work(devices: &[DeviceNumber]) -> Option<DeviceWork> {
 
 fn seconds(nanoseconds: u64) -> f64 {
     Duration::from_nanos(nanoseconds).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_began_anew_says_nothing() {
+        let at = |reads| DeviceWork {
+            reads,
+            read_bytes: reads * 512,
+            ..DeviceWork::default()
+        };
+        assert_eq!(at(1).and_between(at(5), at(7)), Some(at(3)));
+        assert_eq!(at(1).and_between(at(7), at(5)), None);
+    }
 }

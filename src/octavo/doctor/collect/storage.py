@@ -12,13 +12,11 @@ from octavo.doctor.collect.reading import fact_of, kilobytes
 from octavo.doctor.facts import Fact
 from octavo.host.block_devices import device_under
 from octavo.host.kernel_text import chosen, shown
-from octavo.host.mounts import Mount, mounts
+from octavo.host.mounts import mount_of, mounts
+from octavo.host.page_stack import OWN_BLOCKS
 
 # The first Linux whose readahead makes folios larger than a page for it.
 _LARGE_FOLIOS = {"xfs": (5, 18), "ext4": (6, 16)}
-# Those whose statvfs block is what the page cache or the filesystem reads at the least. On others (NFS, FUSE …) it is
-# the size of a request over the network, or anything.
-_HONEST = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "jfs", "bcachefs"})
 
 
 def storage_facts(directory: Path, root: Path = Path("/")) -> list[Fact]:
@@ -30,12 +28,12 @@ def storage_facts(directory: Path, root: Path = Path("/")) -> list[Fact]:
 
 
 def _filesystem(directory: Path, root: Path) -> list[Fact]:
-    mount = _mount(directory, root)
+    mount = mount_of(directory, root / "proc/self/mountinfo")
     if mount is None:
         return [Fact("host.fs.", unknown=f"no mount of {directory} is in /proc/self/mountinfo")]
     where = f"/proc/self/mountinfo: {shown(str(mount.target))}"
     block, page = os.statvfs(directory).f_bsize, os.sysconf("SC_PAGE_SIZE")
-    honest = mount.kind in _HONEST
+    honest = mount.kind in OWN_BLOCKS
     release = os.uname().release
     return [
         Fact("host.fs.type", mount.kind, where),
@@ -146,14 +144,3 @@ def _raid(device: Path) -> list[Fact]:
         fact_of("host.raid.chunk_bytes", raid / "md/chunk_size", int),
         fact_of("host.raid.stripe_bytes", raid / "queue/optimal_io_size", int),
     ]
-
-
-def _mount(directory: Path, root: Path) -> Mount | None:
-    number = directory.stat().st_dev
-    wanted = f"{os.major(number)}:{os.minor(number)}"
-    every = mounts(root / "proc/self/mountinfo")
-    on = [one for one in every if one.device == wanted and directory.absolute().is_relative_to(one.target)]
-    # Without a device of that number (btrfs, overlayfs) the innermost mount above it is the one.
-    above = sorted((one for one in every if directory.absolute().is_relative_to(one.target)),
-                   key=lambda one: len(one.target.parts))  # fmt: skip
-    return on[-1] if on else above[-1] if above else None

@@ -3,6 +3,7 @@
 use std::{fs, time::Duration};
 
 use super::*;
+use crate::io_engine::{OpenFile, open_file::LOOK};
 
 #[test]
 fn limits_end_it() {
@@ -81,6 +82,16 @@ fn a_file_that_shrinks_is_an_error() {
         }
         fs::remove_file(&job.paths[1]).unwrap();
     }
+}
+
+#[test]
+fn a_short_read_of_a_whole_file_is_no_truncation() {
+    let scratch = Scratch::new("short");
+    let file = OpenFile::open(&scratch.paths()[0], LOOK).unwrap();
+    let error = file.short_read(BLOCK, 512);
+    assert_eq!(error.kind(), Kind::Host);
+    let said = "read at byte 4096: only 512 bytes were read; check the kernel log";
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[test]

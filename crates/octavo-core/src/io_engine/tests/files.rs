@@ -33,3 +33,21 @@ fn a_file_is_made_whole_or_not_at_all() {
     fs::write(scratch.0.join("other"), vec![0; 4096]).unwrap();
     assert!(!is_own(&scratch.0.join("other")).unwrap());
 }
+
+#[test]
+fn a_file_is_made_in_the_directory_that_was_there_at_the_beginning() {
+    let scratch = Scratch::new("moved");
+    let (directory, moved) = (scratch.0.join("directory"), scratch.0.join("moved"));
+    fs::create_dir(&directory).unwrap();
+    let mut another = false;
+    let made = make(&directory.join("new"), 3 << 20, &mut |_| {
+        if !another {
+            fs::rename(&directory, &moved).unwrap();
+            fs::create_dir(&directory).unwrap();
+            another = true;
+        }
+        true
+    });
+    assert!(made.unwrap() && is_own(&moved.join("new")).unwrap());
+    assert!(!directory.join("new").exists());
+}
