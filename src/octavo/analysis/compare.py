@@ -5,6 +5,7 @@ the machine, version or setting as a whole), and is the effect against the run's
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,12 +17,14 @@ from octavo.analysis.condition import Condition, conditions_of, layout_of, value
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interim import Role, single_analysis
 from octavo.analysis.interval import CONFIDENCE, WIDEST
-from octavo.analysis.trials import Key, TrialKey, used_trials, values_by_key
+from octavo.analysis.trials import CUT_OFF, SECONDS, Key, TrialKey, used_trials, values_by_key
 from octavo.analysis.verdict import judge
+from octavo.errors import UsageError
 from octavo.observation import verdict_terms
 from octavo.plan.cells import Cell, condition_label, short_label
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.units import parse_duration
 
 Kind = Literal["value", "effect"]
 Rows = list[dict[str, Any]]
@@ -95,6 +98,60 @@ def compare(
             for run, names, others in ((reference, mine, theirs), (other, theirs, mine))
         },
     )
+
+
+def newly_cancelled(reference: StoredRun, other: StoredRun, telling: Sequence[str]) -> Rows:
+    """Items of shared cells of which a run was cancelled at the time limit in the other run, and none in the reference,
+    which has times of them. `limit`: seconds, None where the plan has none; `longest`: the reference's longest run;
+    `cancelled` of the other run's `trials` of the cell."""
+    mine, theirs = _names(reference, telling), _names(other, telling)
+    first, second = _by_cell(reference), _by_cell(other)
+    rows: Rows = []
+    for name, cell in mine.items():
+        before, now = first.get(cell.id, []), second.get(theirs[name].id, []) if name in theirs else []
+        known, times = _cancelled(before), _longest(before)
+        condition, label = in_words(name, reference.plan.baseline)
+        rows += [
+            {"reference": reference.record.id, "run": other.record.id, "condition": condition, "cell": label,
+             "item": item, "limit": _limit(theirs[name]), "longest": times[item], "cancelled": count,
+             "trials": len(now)}
+            for item, count in _cancelled(now).items()
+            if item in times and item not in known
+        ]  # fmt: skip
+    return rows
+
+
+def _by_cell(run: StoredRun) -> dict[str, list[TrialRecord]]:
+    """The trials that count, by cell."""
+    found: dict[str, list[TrialRecord]] = {}
+    for trial in used_trials(run.trials).values():
+        found.setdefault(trial.cell, []).append(trial)
+    return found
+
+
+def _cancelled(trials: Sequence[TrialRecord]) -> Counter[str | None]:
+    """In how many of the trials a run of each item was cancelled."""
+    return Counter(
+        item
+        for trial in trials
+        for item in dict.fromkeys(one.item for one in trial.observations if one.metric == CUT_OFF and one.value > 0)
+    )
+
+
+def _longest(trials: Sequence[TrialRecord]) -> dict[str | None, float]:
+    """The longest run of each item in seconds."""
+    found: dict[str | None, float] = {}
+    for one in (one for trial in trials for one in trial.observations if one.metric == SECONDS):
+        found[one.item] = max(one.value, found.get(one.item, 0.0))
+    return found
+
+
+def _limit(cell: Cell) -> float | None:
+    """The time limit of the cell's queries in seconds."""
+    try:
+        return parse_duration(cell.levels.get("query_timeout", "none"))
+    except UsageError:
+        return None
 
 
 def distinguishing_factors(runs: Sequence[StoredRun]) -> list[str]:

@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from octavo.analysis.compare import Comparison, StoredRun, compare, distinguishing_factors, shared_names
+from octavo.analysis.compare import (
+    Comparison,
+    StoredRun,
+    compare,
+    distinguishing_factors,
+    newly_cancelled,
+    shared_names,
+)
 from octavo.analysis.limitations import CANCELLED, warnings
 from octavo.analysis.trials import cut_off, used_trials
 from octavo.errors import UsageError
@@ -43,6 +50,10 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         better = reference.record.metrics[metric].get("better")
         for row in headline:
             row["regression"] = regression(row, margin, better)
+    late = [row for other in others for row in newly_cancelled(reference, other, telling)]
+    if margin is not None:
+        for row in late:
+            row["regression"] = regression_at_limit(row, margin)
     return {
         "schema_version": SCHEMA_VERSION,
         "runs": [_run(run) for run in runs],
@@ -57,6 +68,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "compared": len(headline),
         "fail_on": None if margin is None else {"regression": margin},
         "regressions": [row for row in headline if row.get("regression") == "yes"],
+        "newly_cancelled": late,
         "only_in": _only(found),
         "differences": _differences(runs),
         "limits": _limits(runs, headline),
@@ -77,6 +89,20 @@ def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str
         return "no"
     floor = row["noise_floor"]
     return "yes" if floor is not None and best > 1 and worse > 1 + max(margin, floor) else "undecided"
+
+
+def regression_at_limit(row: Mapping[str, Any], margin: float) -> str:
+    """`yes`: the cancelled runs took longer than every run of the reference by more than the margin. `undecided`: the
+    time limit is too close to the reference's longest run, or below it, for that."""
+    limit = row["limit"]
+    return "yes" if limit is None or limit > row["longest"] * (1 + margin) else "undecided"
+
+
+def exit_code(document: Mapping[str, Any]) -> int:
+    """1: a regression that was asked for; 4: nothing could be decided; else 0."""
+    if document["regressions"] or any(row.get("regression") == "yes" for row in document["newly_cancelled"]):
+        return 1
+    return 0 if document["decided"] else 4
 
 
 def _load(store: Store, identifier: str) -> StoredRun:
