@@ -2,6 +2,7 @@
 
 # pyright: reportPrivateUsage=false
 import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,6 +131,19 @@ def test_the_cpus_that_a_group_may_use(tmp_path: Path, files: dict[str, str], co
     )
     fact = processes.cpu_limit(None, proc)
     assert fact.is_known and fact.value == cores
+
+
+def test_the_cpus_that_a_process_is_pinned_to() -> None:
+    one = min(os.sched_getaffinity(0))
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        assert processes.allowed_cpus(child.pid).value == len(os.sched_getaffinity(0))
+        os.sched_setaffinity(child.pid, {one})
+        assert processes.allowed_cpus(child.pid).value == 1
+    finally:
+        child.kill()
+        child.wait()
+    assert "No such process" in processes.allowed_cpus(child.pid).unknown
 
 
 def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) -> None:

@@ -335,6 +335,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("connections", {"server.connections": 300, "server.idle_connections": 290}, "ok"),
         ("connections", {"server.connections": 300, "server.idle_connections": 290, "host.cpu.group_cores": 2,
                          "host.process.count": 310}, "note"),
+        ("connections", {"server.connections": 300, "server.idle_connections": 290, "host.cpu.allowed_cores": 2,
+                         "host.process.count": 310}, "note"),
         ("connections", {"server.connections": 1000, "server.idle_connections": {"unknown": "x"}}, "unknown"),
         ("random-page-cost", {"setting.random_page_cost": 4.0}, "warning"),
         ("random-page-cost", {"setting.random_page_cost": 4.0, "server.databases_bytes": GB}, "note"),
@@ -537,8 +539,21 @@ def test_a_pod_is_guaranteed_what_a_node_can_give() -> None:
     each = "{memory: 98304Mi, cpu: 24}"  # three quarters of the node, which four times 33 GB are more than
     assert fix("oom", pod)[1] == f"resources: {{requests: {each}, limits: {each}}}"
     each = "{memory: 4096Mi, cpu: 2}"
-    limits = {"host.memory.group_limit_bytes": 4 * GB, "host.cpu.group_cores": 2}
-    assert fix("oom", pod | limits)[1] == f"resources: {{requests: {each}, limits: {each}}}"
+    for name in ("host.cpu.group_cores", "host.cpu.allowed_cores"):
+        limits = {"host.memory.group_limit_bytes": 4 * GB, name: 2}
+        assert fix("oom", pod | limits)[1] == f"resources: {{requests: {each}, limits: {each}}}"
+
+
+def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
+    idle = {"server.connections": 1000, "server.idle_connections": 950, "host.process.count": 1010}
+    for limits, size in (
+        ({}, 64),
+        ({"host.cpu.allowed_cores": 8, "host.cpu.group_cores": None}, 16),
+        ({"host.cpu.allowed_cores": 8, "host.cpu.group_cores": 4}, 8),
+        ({"host.cpu.allowed_cores": {"unknown": "no such process"}, "host.cpu.group_cores": 4}, 8),
+        ({"host.cpu.allowed_cores": 32}, 64),
+    ):
+        assert fix("connections", idle | limits)[-1] == f"default_pool_size = {size}"
 
 
 def test_a_standby_is_not_vacuumed() -> None:
