@@ -595,6 +595,24 @@ def test_another_page_size_is_advised_where_there_is_one() -> None:
     assert arm[0].startswith("# first copy the data directory: its filesystem has blocks of 64 kB")
 
 
+def test_pages_that_are_the_smallest_already_are_not_advised() -> None:
+    small = {"host.memory.page_bytes": 4 * kB, "host.fs.block_bytes": 4 * kB, "setting.block_size": 2 * kB}
+    for machine in ("x86_64", "aarch64"):
+        lines = fix("kernel-page", small | {"host.machine": machine})
+        assert lines[1:] == ["octavo build --data-block 4kB"]
+        assert "kernel with" not in lines[0] and "RHEL" not in lines[0]
+
+
+def test_a_filesystem_is_advised_for_the_pages_and_blocks_of_this_host() -> None:
+    large = {"host.fs.block_bytes": 64 * kB, "host.memory.page_bytes": 16 * kB}
+    lines = fix("kernel-page", large)
+    assert "no larger than this kernel's pages (16 kB)" in lines[0]
+    assert lines[1].startswith("mkfs.xfs -b size=4096 DEVICE")
+    huge = {"host.fs.block_bytes": 128 * kB}
+    assert fix("wal-block", huge)[-1] == "mkfs.xfs -b size=4096 DEVICE"
+    assert fix("wal-block", huge | {"setting.wal_block_size": 2 * kB})[-1] == "mkfs.xfs -b size=2048 DEVICE"
+
+
 def test_what_takes_the_memory_is_what_is_made_smaller() -> None:
     assert fix("work-mem", {"setting.maintenance_work_mem": 40 * GB}) == [
         "ALTER SYSTEM SET autovacuum_work_mem = '8GB';", "SELECT pg_reload_conf();",
