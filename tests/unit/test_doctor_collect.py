@@ -286,6 +286,29 @@ def test_disks_below_lvm_and_raid_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("models", "reported", "known"),
+    [
+        (("QEMU HARDDISK", "QEMU HARDDISK"), "1", None),
+        (("QEMU HARDDISK", "ST4000NM0035"), "1", True),
+        (("ST4000NM0035", "ST4000NM0035"), "1", True),
+        (("QEMU HARDDISK", "QEMU HARDDISK"), "0", False),
+    ],
+)
+def test_what_a_virtual_disk_says_of_rotating_is_not_believed(
+    tmp_path: Path, models: tuple[str, str], reported: str, known: bool | None
+) -> None:
+    root = plant(
+        tmp_path,
+        {"dm-0/queue/rotational": f"{reported}\n"}
+        | {f"{name}/queue/rotational": f"{reported}\n" for name in ("sda", "sdb")}
+        | {f"{name}/device/model": f"{model}\n" for name, model in zip(("sda", "sdb"), models, strict=True)},
+    )
+    fact = storage._rotational(root / "dm-0", [root / "sda", root / "sdb"])
+    assert fact.value is known
+    assert (known is not None) or "a virtual disk (sda, sdb) reports 1" in fact.unknown
+
+
+@pytest.mark.parametrize(
     ("files", "platform"),
     [({"sys_vendor": "Amazon EC2"}, "amazon"), ({"sys_vendor": "Google"}, "google"),
      ({"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}, "azure"),
