@@ -61,11 +61,13 @@ _Numbers = dict[tuple[Kind, Key, Name], _Number]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows of plain values; `shared` are the cells that the comparison could use, `only` by run those it could not."""
+    """Rows of plain values; `shared` are the cells that the comparison could use, `only` by run those it could not;
+    `lost` by run the shared cells whose trials there are all invalid or failed, and in the other run are not."""
 
     comparisons: Rows
     shared: list[dict[str, Any]]
     only: dict[str, list[str]]
+    lost: dict[str, list[str]]
 
 
 def compare(
@@ -85,6 +87,7 @@ def compare(
             by_name = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
             rows.append(by_name | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
+    (tried, valid), (tried_there, valid_there) = _measured(reference, mine), _measured(other, theirs)
     rows.sort(key=lambda row: (row["item"] is not None, row["metric"] != metric, row["kind"] != "value"))
     return Comparison(
         rows,
@@ -94,9 +97,27 @@ def compare(
             if name in theirs
         ],
         {
-            run.record.id: [" ".join(level for _, level in name) for name in names if name not in others]
+            run.record.id: [_spelled(name) for name in names if name not in others]
             for run, names, others in ((reference, mine, theirs), (other, theirs, mine))
         },
+        {
+            reference.record.id: [_spelled(name) for name in mine if name in valid_there and name in tried - valid],
+            other.record.id: [_spelled(name) for name in theirs if name in valid and name in tried_there - valid_there],
+        },
+    )
+
+
+def _spelled(name: Name) -> str:
+    return " ".join(level for _, level in name)
+
+
+def _measured(run: StoredRun, names: Mapping[Name, Cell]) -> tuple[set[Name], set[Name]]:
+    """The cells that were tried, and those of them that have a valid trial."""
+    tried = {trial.cell for trial in run.trials if trial.status != "skipped"}
+    valid = {trial.cell for trial in used_trials(run.trials).values()}
+    return (
+        {name for name, cell in names.items() if cell.id in tried},
+        {name for name, cell in names.items() if cell.id in valid},
     )
 
 

@@ -70,6 +70,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "regressions": [row for row in headline if row.get("regression") == "yes"],
         "newly_cancelled": late,
         "only_in": _only(found),
+        "not_valid": _not_valid(found),
         "differences": _differences(runs),
         "limits": _limits(runs, headline),
     }
@@ -99,10 +100,12 @@ def regression_at_limit(row: Mapping[str, Any], margin: float) -> str:
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
-    """1: a regression that was asked for; 4: nothing could be decided; else 0."""
+    """1: a regression that was asked for; 4: nothing could be decided, or a regression was asked for, and a cell of the
+    reference has no valid trial in another run; else 0."""
     if document["regressions"] or any(row.get("regression") == "yes" for row in document["newly_cancelled"]):
         return 1
-    return 0 if document["decided"] else 4
+    lost = document["fail_on"] and any(one["run"] != document["runs"][0]["id"] for one in document["not_valid"])
+    return 0 if document["decided"] and not lost else 4
 
 
 def _load(store: Store, identifier: str) -> StoredRun:
@@ -142,6 +145,15 @@ def _only(found: Sequence[Comparison]) -> list[dict[str, Any]]:
         for run, only in one.only.items():
             cells[run] = [cell for cell in cells[run] if cell in only] if run in cells else only
     return [{"run": run, "cells": only} for run, only in cells.items() if only]
+
+
+def _not_valid(found: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """By run the cells that are valid in the run that it is compared with only."""
+    cells: dict[str, dict[str, None]] = {}
+    for one in found:
+        for run, lost in one.lost.items():
+            cells.setdefault(run, {}).update(dict.fromkeys(lost))
+    return [{"run": run, "cells": list(lost)} for run, lost in cells.items() if lost]
 
 
 def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:

@@ -157,13 +157,18 @@ def _tally(document: Comparison, *, regressions: bool) -> str:
 
 
 def left_out(document: Comparison) -> list[str]:
-    """Cells that only one run has, in sentences."""
-    sentences: list[str] = []
-    for one in document["only_in"]:
-        count, shown = len(one["cells"]), ", ".join(map(clean, one["cells"][:6]))
-        more = f" and {count - 6} more" if count > 6 else ""
-        sentences.append(f"Only in {names(document)[one['run']]}, so not compared: {shown}{more}.")
-    return sentences
+    """Cells that only one run has, or has valid trials of, in sentences."""
+    letters = names(document)
+    return [
+        f"{words} {letters[one['run']]}, so not compared: {_first_six(one['cells'])}."
+        for key, words in (("only_in", "Only in"), ("not_valid", "No valid trial in"))
+        for one in document[key]
+    ]
+
+
+def _first_six(cells: Sequence[str]) -> str:
+    more = f" and {len(cells) - 6} more" if len(cells) > 6 else ""
+    return f"{', '.join(map(clean, cells[:6]))}{more}"
 
 
 def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:

@@ -17,8 +17,8 @@ from octavo.analysis.compare_document import exit_code, make_comparison, regress
 from octavo.analysis.limitations import CANCELLED
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
-from octavo.report.compare_sentences import conclusion
-from octavo.store.records import RunRecord, TrialRecord
+from octavo.report.compare_sentences import conclusion, left_out
+from octavo.store.records import RunRecord, TrialRecord, TrialStatus
 from octavo.store.store import Store
 
 METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
@@ -177,6 +177,33 @@ def test_the_exit_code_and_the_conclusion_follow_what_is_newly_cancelled(tmp_pat
     assert exit_code(not_asked) != 1 and exit_code(lax) != 1
     assert reverse["newly_cancelled"] == []
     assert "cancelled" not in conclusion(reverse)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        ("failed", 4, "No valid trial in B, so not compared: 4kB read-only."),
+        ("invalid", 4, "No valid trial in B, so not compared: 4kB read-only."),
+        ("skipped", 0, ""),  # this host cannot run it
+        ("ok", 0, ""),
+    ],
+)
+def test_a_cell_that_no_longer_works_is_not_passed_over(
+    tmp_path: Path, status: TrialStatus, code: int, words: str
+) -> None:
+    before, after = run_of("a", 1, factor={}), run_of("b", 2, factor={})
+    cell = next(cell.id for cell in after.cells if cell.label == "4kB" and "read-only" in cell.id)
+    broken = [replace(one, status=status) if one.cell == cell else one for one in after.trials]
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for run in (before, replace(after, trials=broken)):
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, run.cells, run.trials)
+        asked, reverse = (make_comparison(store, ids, 0.03) for ids in (["a", "b"], ["b", "a"]))
+        not_asked = make_comparison(store, ["a", "b"])
+    assert exit_code(asked) == code
+    assert exit_code(not_asked) == exit_code(reverse) == 0
+    assert " ".join(left_out(asked)) == words
+    assert " ".join(left_out(reverse)) == words.replace("in B", "in A")
 
 
 def test_a_slower_version_is_decided_and_its_effect_is_the_same() -> None:
