@@ -2,6 +2,7 @@
 
 # pyright: reportPrivateUsage=false
 import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,6 +131,19 @@ def test_the_cpus_that_a_group_may_use(tmp_path: Path, files: dict[str, str], co
     )
     fact = processes.cpu_limit(None, proc)
     assert fact.is_known and fact.value == cores
+
+
+def test_the_cpus_that_a_process_is_pinned_to() -> None:
+    one = min(os.sched_getaffinity(0))
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        assert processes.allowed_cpus(child.pid).value == len(os.sched_getaffinity(0))
+        os.sched_setaffinity(child.pid, {one})
+        assert processes.allowed_cpus(child.pid).value == 1
+    finally:
+        child.kill()
+        child.wait()
+    assert "No such process" in processes.allowed_cpus(child.pid).unknown
 
 
 def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) -> None:
@@ -269,6 +283,29 @@ def test_disks_below_lvm_and_raid_are_found(tmp_path: Path) -> None:
     assert facts["host.raid.stripe_bytes"].value == 2 * facts["host.raid.chunk_bytes"].value
     (root / devices / "sdb/device/model").write_text("INTEL\n")
     assert Facts(storage._make(disks))["host.device.model"].absent
+
+
+@pytest.mark.parametrize(
+    ("models", "reported", "known"),
+    [
+        (("QEMU HARDDISK", "QEMU HARDDISK"), "1", None),
+        (("QEMU HARDDISK", "ST4000NM0035"), "1", True),
+        (("ST4000NM0035", "ST4000NM0035"), "1", True),
+        (("QEMU HARDDISK", "QEMU HARDDISK"), "0", False),
+    ],
+)
+def test_what_a_virtual_disk_says_of_rotating_is_not_believed(
+    tmp_path: Path, models: tuple[str, str], reported: str, known: bool | None
+) -> None:
+    root = plant(
+        tmp_path,
+        {"dm-0/queue/rotational": f"{reported}\n"}
+        | {f"{name}/queue/rotational": f"{reported}\n" for name in ("sda", "sdb")}
+        | {f"{name}/device/model": f"{model}\n" for name, model in zip(("sda", "sdb"), models, strict=True)},
+    )
+    fact = storage._rotational(root / "dm-0", [root / "sda", root / "sdb"])
+    assert fact.value is known
+    assert (known is not None) or "a virtual disk (sda, sdb) reports 1" in fact.unknown
 
 
 @pytest.mark.parametrize(

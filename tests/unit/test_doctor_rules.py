@@ -158,6 +158,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("cloud-volume", EBS | {"live.device.reads_per_second": 590.0, "host.device.size_bytes": 2000 * GB}, "ok"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 1950.0,
                                 "live.device.read_bytes_per_second": 123.0 * MB}, "warning"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 2500.0,  # with credits, at no limit
+                                "live.device.read_bytes_per_second": 150.0 * MB}, "ok"),
         ("cloud-volume", EBS | {"live.device.busy_share": {"unknown": "no /sys"}}, "unknown"),
         ("cloud-volume", EBS | {"host.device.disks": ["nvme1n1", "nvme2n1"]}, "not applicable"),
         ("cloud-volume", AZURE | {"live.device.reads_per_second": 2290.0}, "warning"),
@@ -333,6 +335,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("connections", {"server.connections": 300, "server.idle_connections": 290}, "ok"),
         ("connections", {"server.connections": 300, "server.idle_connections": 290, "host.cpu.group_cores": 2,
                          "host.process.count": 310}, "note"),
+        ("connections", {"server.connections": 300, "server.idle_connections": 290, "host.cpu.allowed_cores": 2,
+                         "host.process.count": 310}, "note"),
         ("connections", {"server.connections": 1000, "server.idle_connections": {"unknown": "x"}}, "unknown"),
         ("random-page-cost", {"setting.random_page_cost": 4.0}, "warning"),
         ("random-page-cost", {"setting.random_page_cost": 4.0, "server.databases_bytes": GB}, "note"),
@@ -449,7 +453,21 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
          "bucket lasts 33 min 20 s), then 600/s"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 3000.0}, "gp3 (default performance) gives 3,000/s or "
          "gp2 gives 3,000/s while it bursts (a full bucket lasts 37 min 30 s)"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0,
+                                "live.device.read_bytes_per_second": 248.0 * MB},
+         "gp2 gives 250 MB/s while it bursts, then 150 MB/s; "),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 600.0,
+                                "live.device.read_bytes_per_second": 149.0 * MB},
+         "bound by requests: gp2 gives 600/s"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0, "live.device.read_bytes_per_second": 248.0 * MB,
+                                "host.device.size_bytes": 334 * GB}, "gp2 gives 250 MB/s; that is"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0, "live.device.read_bytes_per_second": 127.0 * MB,
+                                "host.device.size_bytes": 100 * GB},
+         "gp2 gives 128 MB/s while it bursts, then 75 MB/s"),
         ("cloud-volume", AZURE | {"live.device.reads_per_second": 2290.0}, "premium SSD (P20) gives 2,300/s"),
+        ("cloud-volume", AZURE | {"live.device.reads_per_second": 2000.0, "host.device.size_bytes": 128 * GB,
+                                  "live.device.read_bytes_per_second": 168e6},
+         "premium SSD (P10) gives 162 MB/s while it bursts, then 95.4 MB/s"),
         # 3,000 and 6 for each GiB.
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 6000.0}, "pd-balanced gives 6,000/s"),
         ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8 kB"),
@@ -521,8 +539,21 @@ def test_a_pod_is_guaranteed_what_a_node_can_give() -> None:
     each = "{memory: 98304Mi, cpu: 24}"  # three quarters of the node, which four times 33 GB are more than
     assert fix("oom", pod)[1] == f"resources: {{requests: {each}, limits: {each}}}"
     each = "{memory: 4096Mi, cpu: 2}"
-    limits = {"host.memory.group_limit_bytes": 4 * GB, "host.cpu.group_cores": 2}
-    assert fix("oom", pod | limits)[1] == f"resources: {{requests: {each}, limits: {each}}}"
+    for name in ("host.cpu.group_cores", "host.cpu.allowed_cores"):
+        limits = {"host.memory.group_limit_bytes": 4 * GB, name: 2}
+        assert fix("oom", pod | limits)[1] == f"resources: {{requests: {each}, limits: {each}}}"
+
+
+def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
+    idle = {"server.connections": 1000, "server.idle_connections": 950, "host.process.count": 1010}
+    for limits, size in (
+        ({}, 64),
+        ({"host.cpu.allowed_cores": 8, "host.cpu.group_cores": None}, 16),
+        ({"host.cpu.allowed_cores": 8, "host.cpu.group_cores": 4}, 8),
+        ({"host.cpu.allowed_cores": {"unknown": "no such process"}, "host.cpu.group_cores": 4}, 8),
+        ({"host.cpu.allowed_cores": 32}, 64),
+    ):
+        assert fix("connections", idle | limits)[-1] == f"default_pool_size = {size}"
 
 
 def test_a_standby_is_not_vacuumed() -> None:
@@ -562,6 +593,24 @@ def test_another_page_size_is_advised_where_there_is_one() -> None:
     assert arm[1].startswith("dnf install kernel-core")
     arm = fix("kernel-page", large | {"host.machine": "aarch64", "host.fs.block_bytes": 64 * kB})
     assert arm[0].startswith("# first copy the data directory: its filesystem has blocks of 64 kB")
+
+
+def test_pages_that_are_the_smallest_already_are_not_advised() -> None:
+    small = {"host.memory.page_bytes": 4 * kB, "host.fs.block_bytes": 4 * kB, "setting.block_size": 2 * kB}
+    for machine in ("x86_64", "aarch64"):
+        lines = fix("kernel-page", small | {"host.machine": machine})
+        assert lines[1:] == ["octavo build --data-block 4kB"]
+        assert "kernel with" not in lines[0] and "RHEL" not in lines[0]
+
+
+def test_a_filesystem_is_advised_for_the_pages_and_blocks_of_this_host() -> None:
+    large = {"host.fs.block_bytes": 64 * kB, "host.memory.page_bytes": 16 * kB}
+    lines = fix("kernel-page", large)
+    assert "no larger than this kernel's pages (16 kB)" in lines[0]
+    assert lines[1].startswith("mkfs.xfs -b size=4096 DEVICE")
+    huge = {"host.fs.block_bytes": 128 * kB}
+    assert fix("wal-block", huge)[-1] == "mkfs.xfs -b size=4096 DEVICE"
+    assert fix("wal-block", huge | {"setting.wal_block_size": 2 * kB})[-1] == "mkfs.xfs -b size=2048 DEVICE"
 
 
 def test_what_takes_the_memory_is_what_is_made_smaller() -> None:

@@ -40,7 +40,9 @@ def volume(level: str) -> VolumeType:
         (33, 100, 3000, 128, 128),
         (100, 300, 3000, 128, 128),
         (170, 510, 3000, 128, 128),
-        (250, 750, 3000, 128, 250),
+        (171, 513, 3000, 128.25, 250),
+        (250, 750, 3000, 187.5, 250),
+        (333, 999, 3000, 249.75, 250),
         (334, 1002, 3000, 250, 250),
         (600, 1800, 3000, 250, 250),
         (999, 2997, 3000, 250, 250),
@@ -49,7 +51,7 @@ def volume(level: str) -> VolumeType:
         (16384, 16000, None, 250, 250),
     ],
 )
-def test_gp2(size: int, baseline: float, burst: float | None, throughput: int, with_credits: int) -> None:
+def test_gp2(size: int, baseline: float, burst: float | None, throughput: float, with_credits: int) -> None:
     made = volume(f"gp2:{size}")
     assert made.baseline == DeviceLimits(baseline, throughput * _MB)
     assert (made.burst.requests if made.burst else None) == burst
@@ -168,7 +170,7 @@ def test_throughput_falls_with_the_credits_between_170_and_334_gb() -> None:
     meter = CreditMeter(volume("gp2:200,credits=100"))
     assert meter.allowed(1.0).bytes == 250 * _MB
     meter.account(1.0, DeviceTotals(reads=3000.0))
-    assert meter.allowed(1.0).bytes == 128 * _MB
+    assert meter.allowed(1.0).bytes == 150 * _MB  # 600 requests of 256 KiB
 
 
 # ── Reads and writes share what a volume has ──────────────────────────────────────────────────

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from tests.unit.planted import plant
 
 from octavo.host import mounts
-from octavo.host.block_devices import device_under, readahead_file
+from octavo.host.block_devices import device_under, readahead_file, rotates
 from octavo.host.disks import disks
 from octavo.host.page_stack import Layer
 from octavo.postgres.neighbours import neighbours
@@ -123,6 +124,31 @@ def test_disks(tmp_path: Path) -> None:
     assert (only.name, only.size_bytes, only.readahead_bytes) == ("vda", 1024**2, 128 * _KB)
     assert (only.scheduler, only.rotational, only.mounted_at) == ("kyber", False, ("/",))
     assert only.logical_sector_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("driver", "vendor", "model", "reported", "rotating"),
+    [
+        ("virtio_blk", "0x1af4", None, "1", None),
+        ("virtio_blk", "0x1af4", None, "0", False),  # an administrator's udev rule, say
+        ("sd", "QEMU    ", "QEMU HARDDISK   ", "1", None),
+        ("sd", "ATA     ", "QEMU HARDDISK   ", "1", None),
+        ("sd", "VMware  ", "Virtual disk    ", "1", None),
+        ("sd", "Msft    ", "Virtual Disk    ", "1", None),
+        ("sd", "Google  ", "PersistentDisk  ", "0", False),
+        ("sd", "ATA     ", "ST4000NM0035    ", "1", True),
+        ("nvme", None, "Amazon Elastic Block Store", "0", False),
+        ("sd", "ATA     ", "ST4000NM0035    ", None, None),
+    ],
+)
+def test_a_virtual_disk_does_not_say_whether_it_rotates(
+    tmp_path: Path, driver: str, vendor: str | None, model: str | None, reported: str | None, rotating: bool | None
+) -> None:
+    files = {"device/vendor": vendor, "device/model": model, "queue/rotational": reported}
+    disk = plant(tmp_path / "disk", {"device/x": ""} | {name: f"{text}\n" for name, text in files.items() if text})
+    (tmp_path / "drivers" / driver).mkdir(parents=True)
+    (disk / "device/driver").symlink_to(tmp_path / "drivers" / driver)
+    assert rotates(disk) is rotating
 
 
 def test_a_filesystem_without_a_device_has_its_own_readahead(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """Resuming: a run that cannot go on here is refused before anything of it is changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from tests.unit.plans import small_plan
 
+from octavo import workloads
 from octavo.errors import UsageError
 from octavo.host import lock
 from octavo.lab import session
@@ -13,7 +14,7 @@ from octavo.lab.events import Event
 from octavo.lab.run_record import pinned_and_varying
 from octavo.lab.session import resume_run
 from octavo.plan.cells import make_cells
-from octavo.store.records import RunRecord, RunStatus
+from octavo.store.records import RunRecord, RunStatus, TrialRecord
 from octavo.store.store import Store
 
 
@@ -84,6 +85,29 @@ def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monk
     with pytest.raises(Reached):
         resume_run("one", told.append, budget="3h")
     assert store.run("one").plan["budget"] == "3h"
+
+
+def test_a_resumed_run_gets_the_results_of_its_trials(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "host_facts", here)
+    add_run(store, HERE, "interrupted")
+    cell = make_cells(small_plan())[1]
+    store.add_trial("one", TrialRecord(cell.id, 1, 1, 1, 1, "ok", None, 0.0, 1.0, 1, facts={"results": {"q1": "a/b"}}))
+    told: list[tuple[str, object]] = []
+
+    def recall(levels: Mapping[str, str], facts: Mapping[str, object]) -> None:
+        told.append((levels["data_block"], facts["results"]))
+
+    class Reached(Exception):
+        """The bench was made."""
+
+    def reached(*_: object) -> None:
+        raise Reached
+
+    monkeypatch.setattr(session, "PostgresBench", reached)
+    monkeypatch.setattr(workloads.find("pgbench"), "recall", recall, raising=False)
+    with pytest.raises(Reached):
+        resume_run("one", lambda _: None)
+    assert told == [(cell.levels["data_block"], {"q1": "a/b"})]
 
 
 def test_settings_that_differ_between_cells_are_not_said_to_be_the_same() -> None:

@@ -1,16 +1,21 @@
 """TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.plans import small_plan
 
 from octavo import workloads
 from octavo.costs.calibrate import CalibrationRequest
 from octavo.errors import OctavoError, UsageError
+from octavo.lab.recall import recall_results
 from octavo.observation import Observation
+from octavo.plan.cells import make_cells
+from octavo.store.records import TrialRecord
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
 from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.costs import cost_settings
@@ -122,12 +127,56 @@ def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> N
     one, other = References("0.37", None), References("0.37", None)
     one.check(5, [("CHINA", "1.00")], "8kB")
     other.check(5, [("CHINA", "1.00")], "32kB")
-    with pytest.raises(OctavoError, match="it differs at 32kB from another cell's result"):
+    with pytest.raises(OctavoError, match="it differs at 32kB from an earlier trial's result"):
         other.check(5, [("CHINA", "1.01")], "32kB")
     rows = [("CHINA", "2.00"), ("INDIA", "1.00")]
     References("0.38", None).check(5, rows, "8kB")
     with pytest.raises(OctavoError, match="wrong order of rows: it differs at 32kB"):
         References("0.38", None).check(5, rows[::-1], "32kB")
+
+
+def restart(monkeypatch: pytest.MonkeyPatch, scale: str, *results: dict[str, str]) -> None:
+    """Another process, which resumes a run whose trials had these results."""
+    monkeypatch.setattr(references, "_first", {})
+    cell = replace(make_cells(small_plan())[0], levels={"scale": scale})
+    trials = [
+        TrialRecord(cell.id, 1, 1, place, 1, "ok", None, 0.0, 1.0, 1, facts={"results": its})
+        for place, its in enumerate(results, 1)
+    ]
+    lost = replace(trials[0], status="failed", facts={"results": {"q5": "0/0", "q1": "0/0"}})
+    recall_results(workloads.find("tpch"), [cell], [lost, *trials])
+
+
+def test_a_resumed_run_compares_with_the_trials_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("CHINA", "2.00"), ("INDIA", "1.00")]
+    identity = References("0.37", None).check(5, rows, "8kB")
+    restart(monkeypatch, "0.37", {"q5": identity}, {"q5": "another"})
+    assert References("0.37", None).check(5, rows, "32kB") == identity
+    with pytest.raises(OctavoError, match="wrong result: it differs at 32kB from an earlier trial's result"):
+        References("0.37", None).check(5, rows[1:], "32kB")
+    with pytest.raises(OctavoError, match="wrong order of rows: it differs at 32kB from an earlier trial's result"):
+        References("0.37", None).check(5, rows[::-1], "32kB")
+    References("0.38", None).check(5, rows[1:], "32kB")
+    References("0.37", None).check(1, rows, "32kB")
+
+
+def test_trials_of_an_earlier_octavo_kept_the_rows_without_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("CHINA", "2.00"), ("INDIA", "1.00")]
+    restart(monkeypatch, "0.37", {"q5": answers.digest(rows)})
+    with pytest.raises(OctavoError, match="wrong result"):
+        References("0.37", None).check(5, rows[1:], "8kB")
+    References("0.37", None).check(5, rows, "8kB")
+    with pytest.raises(OctavoError, match="wrong order of rows"):
+        References("0.37", None).check(5, rows[::-1], "32kB")
+
+
+def test_a_load_has_no_results_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    restart(monkeypatch, "0.37", {})
+    cell = make_cells(small_plan())[0]
+    trial = TrialRecord(cell.id, 1, 1, 1, 1, "ok", None, 0.0, 1.0, 1, facts={"plans": {}})
+    recall_results(workloads.find("tpch"), [replace(cell, levels={"scale": "0.37"})], [trial])
+    recall_results(workloads.find("pgbench"), [cell], [trial])
+    assert References("0.37", None).check(5, [("CHINA",)], "8kB")
 
 
 def ran(seconds: float, rows: tuple[answers.Row, ...] | None = (("1",),)) -> Ran:

@@ -31,6 +31,7 @@ pub(crate) struct Point {
     readahead: u64,
     largest_request: u64,
     dirty_background: Option<u64>,
+    dirty_expire: u64,
     writer_delay: u64,
     writer_pages: u64,
     writer_multiplier: f64,
@@ -104,6 +105,7 @@ fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
             readahead: point.readahead,
             largest_request: point.largest_request,
             dirty_background: point.dirty_background.unwrap_or(memory / DIRTY_PART),
+            dirty_expire: point.dirty_expire,
             scale,
         })
     });

@@ -5,6 +5,7 @@ the machine, version or setting as a whole), and is the effect against the run's
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,12 +17,14 @@ from octavo.analysis.condition import Condition, conditions_of, layout_of, value
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interim import Role, single_analysis
 from octavo.analysis.interval import CONFIDENCE, WIDEST
-from octavo.analysis.trials import Key, TrialKey, used_trials, values_by_key
+from octavo.analysis.trials import CUT_OFF, SECONDS, Key, TrialKey, used_trials, values_by_key
 from octavo.analysis.verdict import judge
+from octavo.errors import UsageError
 from octavo.observation import verdict_terms
 from octavo.plan.cells import Cell, condition_label, short_label
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.units import parse_duration
 
 Kind = Literal["value", "effect"]
 Rows = list[dict[str, Any]]
@@ -58,11 +61,13 @@ _Numbers = dict[tuple[Kind, Key, Name], _Number]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows of plain values; `shared` are the cells that the comparison could use, `only` by run those it could not."""
+    """Rows of plain values; `shared` are the cells that the comparison could use, `only` by run those it could not;
+    `lost` by run the shared cells whose trials there are all invalid or failed, and in the other run are not."""
 
     comparisons: Rows
     shared: list[dict[str, Any]]
     only: dict[str, list[str]]
+    lost: dict[str, list[str]]
 
 
 def compare(
@@ -82,6 +87,7 @@ def compare(
             by_name = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
             rows.append(by_name | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
+    (tried, valid), (tried_there, valid_there) = _measured(reference, mine), _measured(other, theirs)
     rows.sort(key=lambda row: (row["item"] is not None, row["metric"] != metric, row["kind"] != "value"))
     return Comparison(
         rows,
@@ -91,10 +97,82 @@ def compare(
             if name in theirs
         ],
         {
-            run.record.id: [" ".join(level for _, level in name) for name in names if name not in others]
+            run.record.id: [_spelled(name) for name in names if name not in others]
             for run, names, others in ((reference, mine, theirs), (other, theirs, mine))
         },
+        {
+            reference.record.id: [_spelled(name) for name in mine if name in valid_there and name in tried - valid],
+            other.record.id: [_spelled(name) for name in theirs if name in valid and name in tried_there - valid_there],
+        },
     )
+
+
+def _spelled(name: Name) -> str:
+    return " ".join(level for _, level in name)
+
+
+def _measured(run: StoredRun, names: Mapping[Name, Cell]) -> tuple[set[Name], set[Name]]:
+    """The cells that were tried, and those of them that have a valid trial."""
+    tried = {trial.cell for trial in run.trials if trial.status != "skipped"}
+    valid = {trial.cell for trial in used_trials(run.trials).values()}
+    return (
+        {name for name, cell in names.items() if cell.id in tried},
+        {name for name, cell in names.items() if cell.id in valid},
+    )
+
+
+def newly_cancelled(reference: StoredRun, other: StoredRun, telling: Sequence[str]) -> Rows:
+    """Items of shared cells of which a run was cancelled at the time limit in the other run, and none in the reference,
+    which has times of them. `limit`: seconds, None where the plan has none; `longest`: the reference's longest run;
+    `cancelled` of the other run's `trials` of the cell."""
+    mine, theirs = _names(reference, telling), _names(other, telling)
+    first, second = _by_cell(reference), _by_cell(other)
+    rows: Rows = []
+    for name, cell in mine.items():
+        before, now = first.get(cell.id, []), second.get(theirs[name].id, []) if name in theirs else []
+        known, times = _cancelled(before), _longest(before)
+        condition, label = in_words(name, reference.plan.baseline)
+        rows += [
+            {"reference": reference.record.id, "run": other.record.id, "condition": condition, "cell": label,
+             "item": item, "limit": _limit(theirs[name]), "longest": times[item], "cancelled": count,
+             "trials": len(now)}
+            for item, count in _cancelled(now).items()
+            if item in times and item not in known
+        ]  # fmt: skip
+    return rows
+
+
+def _by_cell(run: StoredRun) -> dict[str, list[TrialRecord]]:
+    """The trials that count, by cell."""
+    found: dict[str, list[TrialRecord]] = {}
+    for trial in used_trials(run.trials).values():
+        found.setdefault(trial.cell, []).append(trial)
+    return found
+
+
+def _cancelled(trials: Sequence[TrialRecord]) -> Counter[str | None]:
+    """In how many of the trials a run of each item was cancelled."""
+    return Counter(
+        item
+        for trial in trials
+        for item in dict.fromkeys(one.item for one in trial.observations if one.metric == CUT_OFF and one.value > 0)
+    )
+
+
+def _longest(trials: Sequence[TrialRecord]) -> dict[str | None, float]:
+    """The longest run of each item in seconds."""
+    found: dict[str | None, float] = {}
+    for one in (one for trial in trials for one in trial.observations if one.metric == SECONDS):
+        found[one.item] = max(one.value, found.get(one.item, 0.0))
+    return found
+
+
+def _limit(cell: Cell) -> float | None:
+    """The time limit of the cell's queries in seconds."""
+    try:
+        return parse_duration(cell.levels.get("query_timeout", "none"))
+    except UsageError:
+        return None
 
 
 def distinguishing_factors(runs: Sequence[StoredRun]) -> list[str]:

@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from octavo.analysis.compare import Comparison, StoredRun, compare, distinguishing_factors, shared_names
+from octavo.analysis.compare import (
+    Comparison,
+    StoredRun,
+    compare,
+    distinguishing_factors,
+    newly_cancelled,
+    shared_names,
+)
 from octavo.analysis.limitations import CANCELLED, warnings
 from octavo.analysis.trials import cut_off, used_trials
 from octavo.errors import UsageError
@@ -42,6 +49,10 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         better = reference.record.metrics[metric].get("better")
         for row in headline:
             row["regression"] = regression(row, margin, better)
+    late = [row for other in others for row in newly_cancelled(reference, other, telling)]
+    if margin is not None:
+        for row in late:
+            row["regression"] = regression_at_limit(row, margin)
     return {
         "schema_version": SCHEMA_VERSION,
         "runs": [_run(run) for run in runs],
@@ -56,7 +67,9 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "compared": len(headline),
         "fail_on": None if margin is None else {"regression": margin},
         "regressions": [row for row in headline if row.get("regression") == "yes"],
+        "newly_cancelled": late,
         "only_in": _only(found),
+        "not_valid": _not_valid(found),
         "differences": _differences(runs),
         "limits": _limits(runs, headline),
     }
@@ -89,6 +102,22 @@ def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str
         return "no"
     floor = row["noise_floor"]
     return "yes" if floor is not None and best > 1 and worse > 1 + max(margin, floor) else "undecided"
+
+
+def regression_at_limit(row: Mapping[str, Any], margin: float) -> str:
+    """`yes`: the cancelled runs took longer than every run of the reference by more than the margin. `undecided`: the
+    time limit is too close to the reference's longest run, or below it, for that."""
+    limit = row["limit"]
+    return "yes" if limit is None or limit > row["longest"] * (1 + margin) else "undecided"
+
+
+def exit_code(document: Mapping[str, Any]) -> int:
+    """1: a regression that was asked for; 4: nothing could be decided, or a regression was asked for, and a cell of the
+    reference has no valid trial in another run; else 0."""
+    if document["regressions"] or any(row.get("regression") == "yes" for row in document["newly_cancelled"]):
+        return 1
+    lost = document["fail_on"] and any(one["run"] != document["runs"][0]["id"] for one in document["not_valid"])
+    return 0 if document["decided"] and not lost else 4
 
 
 def _load(store: Store, identifier: str) -> StoredRun:
@@ -128,6 +157,15 @@ def _only(found: Sequence[Comparison]) -> list[dict[str, Any]]:
         for run, only in one.only.items():
             cells[run] = [cell for cell in cells[run] if cell in only] if run in cells else only
     return [{"run": run, "cells": only} for run, only in cells.items() if only]
+
+
+def _not_valid(found: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """By run the cells that are valid in the run that it is compared with only."""
+    cells: dict[str, dict[str, None]] = {}
+    for one in found:
+        for run, lost in one.lost.items():
+            cells.setdefault(run, {}).update(dict.fromkeys(lost))
+    return [{"run": run, "cells": list(lost)} for run, lost in cells.items() if lost]
 
 
 def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ _OF_OTHERS = frozenset({"clock", "steal", "foreign_cpu", "foreign_io", "knobs"})
 # By this metric a workload marks runs of an item that were cancelled at a time limit. The times of such an item, and of
 # the whole, would be those of the runs that ended, which are the fast ones.
 CUT_OFF = "timed_out"
-_TIMES = frozenset({"seconds", "seconds_min", "seconds_median"})
+SECONDS = "seconds"
+_TIMES = frozenset({SECONDS, "seconds_min", "seconds_median"})
 
 
 def used_trials(trials: Iterable[TrialRecord]) -> dict[TrialKey, TrialRecord]:

@@ -30,7 +30,8 @@ def compare(
 ) -> None:
     """Compare runs of different machines, versions or settings.
 
-    Exit code 1: a decided regression (--fail-on); 4: nothing could be decided.
+    Exit code 1: a decided regression, or a query that newly reaches its time limit (--fail-on); 4: nothing could be
+    decided, or a cell has no valid trial (--fail-on).
 
     Example: octavo compare RUN RUN --fail-on regression=3%
     """
@@ -39,7 +40,7 @@ def compare(
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: the matrices are small
 
-    from octavo.analysis.compare_document import make_comparison
+    from octavo.analysis.compare_document import exit_code, make_comparison
     from octavo.errors import UsageError
     from octavo.report.compare_sentences import conclusion
     from octavo.store.address import store_address
@@ -75,10 +76,8 @@ def compare(
             from octavo.report.compare_markdown import render
 
             print(render(document), end="")
-    if document["regressions"]:
-        raise typer.Exit(1)
-    if not document["decided"]:
-        raise typer.Exit(4)
+    if code := exit_code(document):
+        raise typer.Exit(code)
 
 
 def _margin(text: str) -> float:

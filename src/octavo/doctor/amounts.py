@@ -35,6 +35,13 @@ def memory_bytes(asked: RuleFacts) -> int:
     return total if limit is None else min(total, limit)
 
 
+def server_cores(asked: RuleFacts) -> int | None:
+    """The CPUs that the server may use at once: the machine's, or fewer where its affinity, a cpuset or a limit of its
+    group says so. None where none of these is known."""
+    names = ("host.cores", "host.cpu.allowed_cores", "host.cpu.group_cores")
+    return min((count for name in names if (count := asked.whole_or_none(name))), default=None)
+
+
 def shared_memory(asked: RuleFacts) -> int:
     """All of the server's shared memory in bytes: as it says (15 and later), else estimated from shared_buffers."""
     if asked.has("setting.shared_memory_size"):

@@ -6,6 +6,8 @@ from octavo.units import format_size, human_size
 
 _LARGEST_BLOCK = 32768
 _SMALL_PAGE = 4096
+# What makes another block size hold, and how to check it.
+_AFTER_BUILD = ("dump and restore", "SHOW block_size;")
 
 
 def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str]:
@@ -13,12 +15,14 @@ def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str
     unit, page, block = least_read(asked), asked.whole("host.memory.page_bytes"), asked.whole("setting.block_size")
     if unit == page:
         larger = f"octavo build --data-block {format_size(min(unit, _LARGEST_BLOCK))}"
+        if page <= _SMALL_PAGE:
+            return ("# a build with data blocks of a memory page; no kernel has smaller ones", larger), *_AFTER_BUILD
         if asked.text_or_none("host.machine") != "aarch64":
             lines = (
                 "# a kernel with 4 kB pages, where the distribution has one; or a build with larger data blocks:",
                 larger,
             )
-            return lines, "dump and restore", "SHOW block_size;"
+            return lines, *_AFTER_BUILD
         lines = (
             *_cannot_be_mounted(asked),
             "# RHEL 9, Oracle Linux 9 and later on Arm: the 4 kB kernel is a package of its own",
@@ -38,8 +42,9 @@ def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str
         )
     return (
         (
-            "# a filesystem of 4 kB blocks on another device, whose content is lost; copy the data directory there",
-            "mkfs.xfs -b size=4096 DEVICE",
+            f"# a filesystem with blocks no larger than this kernel's pages ({human_size(page)}), on another device, "
+            "whose content is lost; copy the data directory there",
+            f"mkfs.xfs -b size={_SMALL_PAGE} DEVICE   # every kernel can mount it",
         ),
         "restart",
         "stat -f -c %s DATA_DIRECTORY",

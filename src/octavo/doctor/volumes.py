@@ -15,7 +15,7 @@ MIB, GIB, MB = 1024**2, 1024**3, 10**6
 class VolumeKind:
     """One kind at one size: what it gives for good; what it gives for a while, and for how many requests above that.
 
-    `more` is the command that has it give more.
+    `more` is the command that has it give more. `largest_request` bytes count as one request; 0 where any number does.
     """
 
     name: str
@@ -25,6 +25,15 @@ class VolumeKind:
     burst_requests: float = 0
     burst_bytes_per_second: float = 0
     bucket: float = 0
+    largest_request: int = 0
+
+    @property
+    def bytes_for_good(self) -> float:
+        """Bytes a second that it gives for good: less than its limit where the requests for them are given for a while
+        only."""
+        if not self.largest_request:
+            return self.bytes_per_second
+        return min(self.bytes_per_second, self.requests * self.largest_request)
 
     def lasts(self, requests: float) -> float:
         """Seconds until a full bucket is empty at so many requests a second."""
@@ -68,7 +77,10 @@ def _amazon(size: float) -> Cloud:
     baseline = min(16_000.0, max(100.0, 3 * size))
     throughput = (128 if size <= 170 else 250) * MIB
     more = "aws ec2 modify-volume --volume-id VOLUME --volume-type gp3 --iops 6000 --throughput 500"
-    gp2 = VolumeKind("gp2", baseline, throughput, more, 3000 if baseline < 3000 else 0, throughput, 5_400_000)
+    # Above 170 GiB and below 334 GiB it has 250 MiB/s while its credits last: 256 KiB a request, of 3 a second and GiB.
+    gp2 = VolumeKind(
+        "gp2", baseline, throughput, more, 3000 if baseline < 3000 else 0, bucket=5_400_000, largest_request=256 * 1024
+    )
     return Cloud(
         "Amazon EBS",
         (VolumeKind("gp3 (default performance)", 3000, 125 * MIB, more), gp2),

@@ -15,6 +15,7 @@ from queue import Queue
 from threading import Lock
 from typing import Any, TypeVar
 
+from octavo import workloads
 from octavo.errors import HostError
 from octavo.fleet.identity import package_digest
 from octavo.fleet.orders import Delivery, PartOrder, Report, RunOrder
@@ -24,6 +25,7 @@ from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.events import Event, Notice, Preparing
 from octavo.lab.part import PartRunner
+from octavo.lab.recall import recall_results
 from octavo.lab.runnable import class_here, other_class
 from octavo.plan.cells import Cell, with_their_baselines
 from octavo.plan.model import restore_plan
@@ -67,8 +69,9 @@ class Workshop:
             stack.callback(self._outbox.close)
             self._ready = order.prepare(order, plan, journal, self._notify)
             stack.callback(self._ready.close)
+            trials = [for_rounds(trial) for _, trial in self._outbox.trials()]
+            recall_results(workloads.find(plan.workload), order.cells, trials)
             self._stack = stack.pop_all()
-        trials = [for_rounds(trial) for _, trial in self._outbox.trials()]
         self._parts = PartRunner(
             plan, order.seed_of_host, self._ready.bench, self._ready.clock, self._notify, trials, self._commit
         )

@@ -5,6 +5,8 @@ import stat
 from pathlib import Path
 
 _SYS = Path("/sys")
+# As vendor, or first word of the model, of the SCSI and ATA disks that hypervisors make.
+_HYPERVISORS = frozenset({"QEMU", "VBOX", "VMware", "VMware,", "Msft"})
 
 
 def device_under(path: Path, sys: Path = _SYS) -> Path | None:
@@ -33,6 +35,26 @@ def devices(sys: Path = _SYS) -> list[Path]:
     """The /sys directory of every disk that holds something; partitions are parts of theirs."""
     found = (sys / "block").glob("*") if (sys / "block").is_dir() else ()
     return sorted(device for device in found if _text(device / "size") not in ("", "0"))
+
+
+def rotates(disk: Path) -> bool | None:
+    """Whether a disk reports that it rotates; None where it does not say, as a virtual disk that reports 1.
+
+    virtio_blk always does (drivers/block/virtio_blk.c, BLK_FEAT_ROTATIONAL), and a SCSI disk does unless its medium is
+    reported as non-rotating (drivers/scsi/sd.c), which hypervisors seldom do.
+    """
+    text = _text(disk / "queue/rotational")
+    if text not in ("0", "1") or (text == "1" and is_virtual(disk)):
+        return None
+    return text == "1"
+
+
+def is_virtual(disk: Path) -> bool:
+    """Whether it is a disk that a hypervisor makes, whatever is below it."""
+    if (disk / "device/driver").resolve().name == "virtio_blk":
+        return True
+    vendor, model = (_text(disk / "device" / name) for name in ("vendor", "model"))
+    return vendor in _HYPERVISORS or model.partition(" ")[0] in _HYPERVISORS
 
 
 def _number(path: Path) -> str:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.host.block_devices import devices
+from octavo.host.block_devices import devices, rotates
 from octavo.host.kernel_text import shown
 from octavo.host.kernel_value import KernelValue
 from octavo.host.mounts import mounts
@@ -44,7 +44,6 @@ def disks(sys: Path = Path("/sys"), table: Path = _MOUNTS) -> list[Disk]:
 def _disk(device: Path, at: dict[str, str]) -> Disk:
     queue = device / "queue"
     numbers = [_text(device / "dev"), *(_text(part.parent / "dev") for part in sorted(device.glob("*/partition")))]
-    rotational = _number(queue / "rotational")
     kilobytes = {name: _number(queue / name) for name in ("read_ahead_kb", "max_sectors_kb")}
     return Disk(
         name=device.name,
@@ -56,7 +55,7 @@ def _disk(device: Path, at: dict[str, str]) -> Disk:
         readahead_bytes=_bytes(kilobytes["read_ahead_kb"]),
         largest_request_bytes=_bytes(kilobytes["max_sectors_kb"]),
         scheduler=_scheduler(queue / "scheduler"),
-        rotational=None if rotational is None else bool(rotational),
+        rotational=rotates(device),
         mounted_at=tuple(at[number] for number in numbers if number in at),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.host.block_devices import device_under
+from octavo.host.block_devices import device_under, rotates
 from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import mount_of
 from octavo.units import format_size, human_size
@@ -15,6 +15,7 @@ from octavo.units import format_size, human_size
 OWN_BLOCKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "jfs", "bcachefs"})
 # Those that have the memory page, or the block of the filesystem below.
 _PAGES = frozenset({"tmpfs", "overlay"})
+_MEDIA = {True: "reported as rotating", False: "reported as solid state", None: "medium not reported"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,7 @@ def _device_layers(device: Path | None) -> list[Layer]:
         value = _number(device / "queue" / file)
         if value:
             layers.append(Layer(layer, value, format_size(value), name))
-    rotational = _number(device / "queue" / "rotational")
-    medium = "reported as rotating" if rotational else "reported as solid state"
+    medium = _MEDIA[rotates(device)]
     layers.append(Layer("SSD page, RAID stripe", None, "?", f"{medium}; devices do not report their page size"))
     return layers
 

@@ -4,7 +4,8 @@ gp2 and gp3: Amazon EBS User Guide, "General Purpose SSD volumes" (sizes in GiB,
 GB and MB of this product). A request of up to 256 KiB counts as one. gp2 gives 3 requests a second and GiB, at least
 100 and at most 16,000; below 1,000 GiB it bursts to 3,000 while its bucket of I/O credits lasts, which holds 5.4
 million, full at first, and refills at the baseline rate. Its throughput is 128 MiB/s up to 170 GiB, 250 MiB/s from
-334 GiB on, between them 250 MiB/s while there are credits.
+334 GiB on, between them 250 MiB/s while there are credits, and then that of its baseline: throughput is requests times
+their size, of which 256 KiB is the largest.
 `sata-ssd`: 8b/10b coding leaves 600 million bytes a second of a 6 Gbit/s link (Serial ATA specification), of which
 drives reach 560 million and about 90,000 requests of 4 kB (makers' data sheets of 2.5-inch SSDs). `hdd`: 7,200 turns a
 minute are 4.17 ms to half a turn; with 8.5 ms for an average seek that makes 79 random requests a second, here 80, and
@@ -137,7 +138,8 @@ def _gp2(text: str) -> VolumeType | None:
         return VolumeType(level, DeviceLimits(baseline, fast), None, EBS_REQUEST)
     between = 170 < size < 334
     burst = Burst(_BURST, credits, _BUCKET, fast if between else None)
-    return VolumeType(level, DeviceLimits(baseline, fast if size >= 334 else slow), burst, EBS_REQUEST)
+    steady = baseline * EBS_REQUEST if between else slow if size <= 170 else fast
+    return VolumeType(level, DeviceLimits(baseline, steady), burst, EBS_REQUEST)
 
 
 def _gp3(text: str) -> VolumeType | None:

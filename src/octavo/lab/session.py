@@ -21,6 +21,7 @@ from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import RunOutcome, execute
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
+from octavo.lab.recall import recall_results
 from octavo.lab.run_record import environment_of, extended, forecaster, new_run
 from octavo.lab.runnable import left_out
 from octavo.lab.slices.eligibility import refuse
@@ -85,10 +86,12 @@ def resume_run(
         store.claim(run)
         workload = workloads.find(plan.workload)
         plan = extended(store, run, plan, cells, budget)
+        cells = with_defaults(cells, plan)
+        recall_results(workload, cells, store.trials(run, metrics=()))
         bench = PostgresBench(run, plan, workload, journal, notify)
         store.set_status(run, "running", token=journal.token)
         with closing(bench):
-            return _work(record, plan, with_defaults(cells, plan), bench, store, notify, retry=retry, since=since)
+            return _work(record, plan, cells, bench, store, notify, retry=retry, since=since)
 
 
 @contextmanager

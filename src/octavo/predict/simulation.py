@@ -42,6 +42,8 @@ _DEFAULTS = {
     "min_wal_size": "80MB", "max_wal_size": "1GB", "wal_segment_size": "16MB", "checkpoint_completion_target": "0.9",
 }  # fmt: skip
 _SPARE = 1.1
+# The kernel's, in microseconds (vm.dirty_expire_centisecs).
+_DIRTY_EXPIRE = 30_000_000
 _MOST_KEPT = 1 << 50
 
 COUNTS = (
@@ -192,6 +194,7 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
+        dirty_expire=round(_DIRTY_EXPIRE / size.data_factor),
         **background(trace.summary),
         checkpoint_interval=None if cycle is None else max(1, round(_traced(trace, size, cycle) * 1e6)),
         **_logged(trace, size, shrunk, cycle),
@@ -212,7 +215,10 @@ def _traced(trace: Recorded, size: Size, cycle: float) -> float:
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
     """WAL that passes through the page cache: bytes a second without images, as the trace has it, and of an image at
     this size; without changes of pages no images are simulated. Where caches are made smaller instead of data larger,
-    there is as much less of it."""
+    less of it is kept. A transaction has as much of it as ever: with four times the data a second of the trace is four
+    of the server's, and a byte in its caches stands for four.
+    """
+    growth = shrunk / size.data_factor
     if trace.wal_bytes_each is None or not trace.writes_wal:
         return {}
     logged = trace.wal_bytes_each * trace.tps
@@ -223,13 +229,13 @@ def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> 
     elif cycle is not None:
         cycles = _SPARE * (1 + float(told["checkpoint_completion_target"]))
         kept = min(kept, max(parse_size(told["min_wal_size"]), round(cycles * logged * cycle)))
-    found = {"log_rate": logged / shrunk, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
+    found = {"log_rate": logged / growth, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
     if not trace.has_changes:
         return found
     fill = LIKELY_FILL if trace.image_bytes is None else min(1.0, trace.image_bytes / trace.data_block)
     records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
                            trace.wal_records_each or 0.0)  # fmt: skip
-    return {**found, "log_rate": records * trace.tps / shrunk, "log_image": image_bytes(size.data_block, fill) / shrunk}
+    return {**found, "log_rate": records * trace.tps / growth, "log_image": image_bytes(size.data_block, fill) / growth}
 
 
 _Counts = dict[str, float]

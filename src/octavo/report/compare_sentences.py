@@ -13,6 +13,7 @@ Comparison = Mapping[str, Any]
 TONES = {word: word for word in ("better", "worse", "more", "less", "same")} | {
     "faster": "better", "gains": "better", "slower": "worse",
 }  # fmt: skip
+_MOST_CANCELLED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,38 +94,82 @@ def tone(verdict: str) -> str:
 
 
 def conclusion(document: Comparison) -> str:
-    """What was decided, in one sentence."""
-    total = document["compared"]
-    cells = human_count(total, "comparison")
-    margin: float | None = document["fail_on"]["regression"] if document["fail_on"] else None
-    if document["regressions"]:
-        first = document["regressions"][0]
-        many = len(document["regressions"])
-        where = f"{clean(first['condition'])}: " if first["condition"] else ""
-        others = f", and {many - 1} more" if many > 1 else ""
-        return (
-            f"Regression of more than {numbers.percent(margin)} in {many} of {cells}: {where}{clean(first['cell'])} "
-            f"× {numbers.ratio_interval(first['ratio'], first['low'], first['high'])}{others}."
+    """What was decided, in a few sentences."""
+    late: list[Row] = document["newly_cancelled"]
+    regressions = [row for row in late if row.get("regression") == "yes"]
+    others = [row for row in late if row not in regressions]
+    sentences = [
+        _regressions(document) if document["regressions"] else "",
+        f"Regression: newly {_cancelled(regressions, document)}." if regressions else "",
+        "" if document["regressions"] else _tally(document, regressions=bool(regressions)),
+        f"Newly {_cancelled(others, document)}." if others else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _regressions(document: Comparison) -> str:
+    margin: float = document["fail_on"]["regression"]
+    first = document["regressions"][0]
+    many = len(document["regressions"])
+    where = f"{clean(first['condition'])}: " if first["condition"] else ""
+    others = f", and {many - 1} more" if many > 1 else ""
+    return (
+        f"Regression of more than {numbers.percent(margin)} in {many} of "
+        f"{human_count(document['compared'], 'comparison')}: {where}{clean(first['cell'])} "
+        f"× {numbers.ratio_interval(first['ratio'], first['low'], first['high'])}{others}."
+    )
+
+
+def _cancelled(rows: Sequence[Row], document: Comparison) -> str:
+    """What newly reaches its time limit, the first three in full.
+
+    >>> row = {"run": "b", "condition": "", "cell": "4kB", "item": "q17", "limit": 60.0, "longest": 41.2,
+    ...        "cancelled": 2, "trials": 3}
+    >>> _cancelled([row], {"runs": [{"id": "a"}, {"id": "b"}]})
+    'cancelled at the time limit: 4kB q17 in 2 of 3 trials (limit 1 min; A: at most 41.2 s)'
+    """
+    letters = names(document)
+    texts: list[str] = []
+    for row in rows[:_MOST_CANCELLED]:
+        where = f"{clean(row['condition'])}: " if row["condition"] else ""
+        run = f" of {letters[row['run']]}" if len(letters) > 2 else ""
+        item = f" {clean(row['item'])}" if row["item"] else ""
+        limit = "" if row["limit"] is None else f"limit {numbers.seconds(row['limit'])}; "
+        texts.append(
+            f"{where}{clean(row['cell'])}{item} in {row['cancelled']} of {human_count(row['trials'], 'trial')}{run} "
+            f"({limit}A: at most {numbers.seconds(row['longest'])})"
         )
+    more = f"; and {len(rows) - _MOST_CANCELLED} more" if len(rows) > _MOST_CANCELLED else ""
+    return f"cancelled at the time limit: {'; '.join(texts)}{more}"
+
+
+def _tally(document: Comparison, *, regressions: bool) -> str:
+    """What the comparisons gave without a regression among them; `regressions`: whether there are others."""
+    cells = human_count(document["compared"], "comparison")
     if not document["decided"]:
         return f"Nothing could be decided: no interval is narrow enough ({cells}). More rounds or loads would help."
     tally = ", ".join(f"{count} {word}" for word, count in sorted(document["tally"].items(), key=lambda pair: -pair[1]))
     text = f"Of {cells}: {tally}."
-    if margin is not None:
+    if document["fail_on"] and not regressions:
         open_ones = document["compared"] - document["decided"]
-        text += f" No regression of more than {numbers.percent(margin)} is decided"
+        text += f" No regression of more than {numbers.percent(document['fail_on']['regression'])} is decided"
         text += f"; {open_ones} could not be decided." if open_ones else "."
     return text
 
 
 def left_out(document: Comparison) -> list[str]:
-    """Cells that only one run has, in sentences."""
-    sentences: list[str] = []
-    for one in document["only_in"]:
-        count, shown = len(one["cells"]), ", ".join(map(clean, one["cells"][:6]))
-        more = f" and {count - 6} more" if count > 6 else ""
-        sentences.append(f"Only in {names(document)[one['run']]}, so not compared: {shown}{more}.")
-    return sentences
+    """Cells that only one run has, or has valid trials of, in sentences."""
+    letters = names(document)
+    return [
+        f"{words} {letters[one['run']]}, so not compared: {_first_six(one['cells'])}."
+        for key, words in (("only_in", "Only in"), ("not_valid", "No valid trial in"))
+        for one in document[key]
+    ]
+
+
+def _first_six(cells: Sequence[str]) -> str:
+    more = f" and {len(cells) - 6} more" if len(cells) > 6 else ""
+    return f"{', '.join(map(clean, cells[:6]))}{more}"
 
 
 def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:

@@ -33,9 +33,10 @@ class SimulatedServer:
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
     ("concentrated"), or each in turn ("spread"); else it is "merged". Above `dirty_background` (None: a tenth of the
-    page cache) the kernel writes. The background writer's delay and the interval of checkpoints (None: where the trace
-    has them) are microseconds. WAL that passes through the page cache is `log_rate` bytes a second, and `log_image`
-    bytes for each full-page image, in files of `log_kept` bytes that are written over.
+    page cache) the kernel writes, and what has been dirty for `dirty_expire`. This, the background writer's delay and
+    the interval of checkpoints (None: where the trace has them) are microseconds of the trace. WAL that passes through
+    the page cache is `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files of `log_kept`
+    bytes that are written over.
     """
 
     data_block: int
@@ -50,6 +51,7 @@ class SimulatedServer:
     readahead: int
     largest_request: int = LARGEST_REQUEST
     dirty_background: int | None = None
+    dirty_expire: int = 30_000_000
     writer_delay: int = 200_000
     writer_pages: int = 100
     writer_multiplier: float = 2.0

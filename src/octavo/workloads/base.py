@@ -249,6 +249,15 @@ class ChecksData(Protocol):
 
 
 @runtime_checkable
+class ComparesResults(Protocol):
+    """A workload whose trials must all give the same results, which it keeps in their facts."""
+
+    def recall(self, levels: Levels, facts: Mapping[str, Any]) -> None:
+        """What an earlier trial of the run gave, by its facts; those of trials to come must be the same."""
+        ...
+
+
+@runtime_checkable
 class MeasuresAfterwards(Protocol):
     """A workload with more to measure when the instruments have stopped, on the same server under the same limits,
     such as what the storage could have given."""

@@ -1,6 +1,6 @@
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +12,13 @@ from tests.unit.analysis.making import layout
 from tests.unit.plans import changed_plan
 
 from octavo.analysis.cell_means import cell_means
-from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, shared_names
-from octavo.analysis.compare_document import make_comparison, regression, warned_of
+from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, newly_cancelled, shared_names
+from octavo.analysis.compare_document import exit_code, make_comparison, regression, regression_at_limit, warned_of
 from octavo.analysis.limitations import CANCELLED
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
-from octavo.store.records import RunRecord, TrialRecord
+from octavo.report.compare_sentences import conclusion, left_out
+from octavo.store.records import RunRecord, TrialRecord, TrialStatus
 from octavo.store.store import Store
 
 METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
@@ -83,6 +84,126 @@ def test_what_was_cancelled_is_named_where_runs_are_compared() -> None:
     (named, why) = warned_of([reference, late])
     assert named.startswith("b: runs that were cancelled: in 1 trial (") and named.endswith(": q17).")
     assert why == CANCELLED
+
+
+def queries_of(name: str, timeout: str | None, *trials: Mapping[Any, float | None]) -> StoredRun:
+    """A run whose cells have these trials: by query its seconds, None where it was cancelled."""
+    run = run_of(name, 1, rounds=len(trials), loads=1, factor={})
+    levels = {} if timeout is None else {"query_timeout": timeout}
+    cells = [replace(cell, levels={**cell.levels, **levels}) for cell in run.cells]
+    times = {"seconds": {"title": "time", "unit": "s", "better": "lower"}}
+    cut = {"timed_out": {"title": "runs that were cancelled at the timeout", "unit": "1", "warns": "limit"}}
+    return StoredRun(
+        replace(run.record, metrics={**times, **cut}), run.plan, cells,
+        [
+            replace(one, observations=tuple(
+                Observation("timed_out", 1.0, "1", item) if value is None else Observation("seconds", value, "s", item)
+                for item, value in trials[one.round - 1].items()
+            ))
+            for one in run.trials
+        ],
+    )  # fmt: skip
+
+
+def late_of(before: StoredRun, after: StoredRun) -> list[dict[str, Any]]:
+    rows = newly_cancelled(before, after, distinguishing_factors([before, after]))
+    assert len({(row["condition"], row["cell"]) for row in rows}) in (0, 4)  # both modes, both sizes; no control
+    return [row for row in rows if (row["condition"], row["cell"]) == ("read-only", "4kB")]
+
+
+def test_what_is_newly_cancelled_is_a_regression() -> None:
+    before = queries_of("a", "60s", {"q1": 1.0, "q17": 40.0}, {"q1": 1.0, "q17": 41.0}, {"q1": 1.0, "q17": 40.0})
+    after = queries_of("b", "60s", {"q1": 1.0, "q17": None}, {"q1": 1.0, "q17": 40.0}, {"q1": None, "q17": None})
+    first, second = late_of(before, after)
+    assert first == {
+        "reference": "a", "run": "b", "condition": "read-only", "cell": "4kB", "item": "q17", "limit": 60.0,
+        "longest": 41.0, "cancelled": 2, "trials": 3,
+    }  # fmt: skip
+    assert (second["item"], second["cancelled"]) == ("q1", 1)
+    assert regression_at_limit(first, 0.03) == "yes"
+    assert regression_at_limit(first, 0.5) == "undecided"
+    assert late_of(after, before) == []
+
+
+def test_what_was_cancelled_before_or_had_no_time_is_not_new() -> None:
+    before = queries_of("a", "60s", {"q1": 1.0, "q17": 40.0}, {"q1": 1.0, "q17": None})
+    after = queries_of("b", "60s", {"q1": 1.0, "q17": None, "q18": None}, {"q1": 1.0, "q17": None, "q18": None})
+    assert late_of(before, after) == []
+
+
+def test_a_trial_that_does_not_count_is_no_regression() -> None:
+    before = queries_of("a", "60s", {"q17": 40.0}, {"q17": 40.0})
+    after = queries_of("b", "60s", {"q17": 40.0}, {"q17": None})
+    trials = [replace(one, status="invalid") if one.round == 2 else one for one in after.trials]
+    assert late_of(before, replace(after, trials=trials)) == []
+
+
+@pytest.mark.parametrize(
+    ("timeout", "limit", "expected"),
+    [
+        ("60s", 60.0, "yes"),
+        ("none", None, "yes"),  # the workload's own, say
+        (None, None, "yes"),
+        ("41s", 41.0, "undecided"),  # 2.5 % above the longest run of the reference
+        ("30s", 30.0, "undecided"),  # lowered: the reference would have been cancelled, too
+    ],
+)
+def test_a_limit_that_is_close_or_was_lowered_shows_nothing(
+    timeout: str | None, limit: float | None, expected: str
+) -> None:
+    (row,) = late_of(queries_of("a", "60s", {"q17": 40.0}), queries_of("b", timeout, {"q17": None}))
+    assert row["limit"] == limit
+    assert regression_at_limit(row, 0.03) == expected
+
+
+def test_the_exit_code_and_the_conclusion_follow_what_is_newly_cancelled(tmp_path: Path) -> None:
+    before = queries_of("a", "60s", *({None: 41.0 + more, "q1": 1 + more, "q17": 40.0} for more in (0.0, 0.01, 0.02)))
+    after = queries_of("b", "60s", *({"q1": 1 + more, "q17": None} for more in (0.01, 0.02, 0.0)))
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for run in (before, after):
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, run.cells, run.trials)
+        asked, not_asked, reverse, lax = (
+            make_comparison(store, ids, margin)
+            for ids, margin in ((["a", "b"], 0.03), (["a", "b"], None), (["b", "a"], 0.03), (["a", "b"], 0.6))
+        )
+    assert exit_code(asked) == 1
+    where = "newly cancelled at the time limit: Read-only: 4kB q17 in 3 of 3 trials (limit 1 min; A: at most 40.0 s);"
+    assert where.lower() in conclusion(asked).lower()
+    assert conclusion(asked).startswith("Regression: newly cancelled")
+    assert "No regression" not in conclusion(asked)
+    assert where.lower() in conclusion(not_asked).lower()
+    assert "Regression" not in conclusion(not_asked)
+    assert exit_code(not_asked) != 1 and exit_code(lax) != 1
+    assert reverse["newly_cancelled"] == []
+    assert "cancelled" not in conclusion(reverse)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        ("failed", 4, "No valid trial in B, so not compared: 4kB read-only."),
+        ("invalid", 4, "No valid trial in B, so not compared: 4kB read-only."),
+        ("skipped", 0, ""),  # this host cannot run it
+        ("ok", 0, ""),
+    ],
+)
+def test_a_cell_that_no_longer_works_is_not_passed_over(
+    tmp_path: Path, status: TrialStatus, code: int, words: str
+) -> None:
+    before, after = run_of("a", 1, factor={}), run_of("b", 2, factor={})
+    cell = next(cell.id for cell in after.cells if cell.label == "4kB" and "read-only" in cell.id)
+    broken = [replace(one, status=status) if one.cell == cell else one for one in after.trials]
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for run in (before, replace(after, trials=broken)):
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, run.cells, run.trials)
+        asked, reverse = (make_comparison(store, ids, 0.03) for ids in (["a", "b"], ["b", "a"]))
+        not_asked = make_comparison(store, ["a", "b"])
+    assert exit_code(asked) == code
+    assert exit_code(not_asked) == exit_code(reverse) == 0
+    assert " ".join(left_out(asked)) == words
+    assert " ".join(left_out(reverse)) == words.replace("in B", "in A")
 
 
 def test_a_slower_version_is_decided_and_its_effect_is_the_same() -> None:

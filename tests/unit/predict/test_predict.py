@@ -1,5 +1,6 @@
 """Predictions from traces whose answers are known, and traces from which nothing can be told."""
 
+# pyright: reportPrivateUsage=false
 import dataclasses
 import json
 import math
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
+from octavo.predict import simulation
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
 from octavo.predict.five_minutes import Prices
 from octavo.predict.images import correction, transactions_before
@@ -72,6 +74,20 @@ def test_a_block_is_compared_with_the_recorded_one_also_where_that_is_not_asked_
     without_speed = made(tmp_path / "w.octrace", facts={"work_cpu_seconds": None})
     sentence = predict(Request(without_speed, data_blocks=(4096, 32768)))["recommendation"]["sentence"]
     assert sentence.startswith("Of these 4 kB is predicted to be best") and "8 kB is not among them" in sentence
+
+
+def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_path: Path) -> None:
+    """A second of the trace is four of the server's, and a byte in its caches stands for four."""
+    trace = recorded(made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000))
+    one, four = (
+        simulation._point(trace, Size(BLOCK, 8 * MB, 64 * MB, data_factor=factor), "merged", 20.0)
+        for factor in (1.0, 4.0)
+    )
+    assert one.page_cache is not None and four.page_cache == one.page_cache // 4
+    assert one.log_rate > 0 and one.log_image > 0
+    assert (four.log_rate, four.log_image) == pytest.approx((one.log_rate, one.log_image))
+    assert four.log_kept == pytest.approx(one.log_kept / 4, abs=1)
+    assert (one.dirty_expire, four.dirty_expire) == (30_000_000, 7_500_000)
 
 
 def test_images_grow_with_the_block_and_wal_at_the_recorded_size_is_what_was_recorded(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """The server's processes in /proc: page tables, swap, what the OOM killer would think of them. Never smaps.
 
-Sources: proc_pid_status(5), proc_pid_oom_score_adj(5), proc_pid_limits(5), cgroup-v2.rst and cgroup-v1/memory.rst.
+Sources: proc_pid_status(5), proc_pid_oom_score_adj(5), proc_pid_limits(5), cgroup-v2.rst and cgroup-v1/memory.rst,
+sched_setaffinity(2) and cpuset(7).
 """
 
+import os
 from pathlib import Path
 
 from octavo.doctor.facts import Fact
@@ -43,6 +45,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         _memlock(postmaster, proc),
         memory_limit(postmaster, proc),
         cpu_limit(postmaster, proc),
+        allowed_cpus(postmaster),
     ]
 
 
@@ -79,6 +82,15 @@ def cpu_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
     if not limits:
         return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
     return Fact(name, *min(limits))
+
+
+def allowed_cpus(pid: int) -> Fact:
+    """How many of the online CPUs the process may run on: by its affinity (taskset) and its cpuset."""
+    name = "host.cpu.allowed_cores"
+    try:
+        return Fact(name, len(os.sched_getaffinity(pid)), f"sched_getaffinity({pid})")
+    except OSError as error:
+        return Fact(name, unknown=f"sched_getaffinity({pid}): {error.strerror}")
 
 
 def oom_group(pid: int, proc: Path = Path("/proc")) -> Fact:

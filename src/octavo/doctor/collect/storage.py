@@ -10,7 +10,7 @@ from pathlib import Path
 
 from octavo.doctor.collect.reading import fact_of, kilobytes
 from octavo.doctor.facts import Fact
-from octavo.host.block_devices import device_under
+from octavo.host.block_devices import device_under, is_virtual, rotates
 from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import mount_of, mounts
 from octavo.host.page_stack import OWN_BLOCKS
@@ -95,9 +95,19 @@ def _device(directory: Path, sys: Path) -> list[Fact]:
         *(fact_of(f"host.device.{name}", queue / file, int) for name, file in numbers.items()),
         fact_of("host.device.readahead_bytes", queue / "read_ahead_kb", kilobytes),
         fact_of("host.device.largest_request_bytes", queue / "max_sectors_kb", kilobytes),
-        fact_of("host.device.rotational", queue / "rotational", lambda text: bool(int(text))),
+        _rotational(device, disks),
         fact_of("host.device.scheduler", queue / "scheduler", chosen),
     ]
+
+
+def _rotational(device: Path, disks: list[Path]) -> Fact:
+    """What the device reports; a device of LVM, md or dm-crypt reports 1 if any disk below does."""
+    name = "host.device.rotational"
+    found = fact_of(name, device / "queue/rotational", lambda text: bool(int(text)))
+    virtual = [disk.name for disk in disks if is_virtual(disk)]
+    if found.value and virtual and not any(rotates(disk) for disk in disks):
+        return Fact(name, unknown=f"a virtual disk ({', '.join(virtual)}) reports 1, whatever is below it")
+    return found
 
 
 def disks_below(device: Path) -> list[Path]:

@@ -70,7 +70,11 @@ def _by_throughput(asked: RuleFacts, cloud: Cloud, seen: str, limits: list[_Limi
     block, limit = asked.whole("setting.block_size"), limits[0].rate
     kinds = " or ".join(
         f"{one.kind.name} gives {human_size(one.rate)}/s"
-        + (f" while it bursts, then {human_size(one.kind.bytes_per_second)}/s" if one.bursts else "")
+        + (
+            f" while it bursts, then {human_size(one.kind.bytes_for_good)}/s"
+            if one.kind.bytes_for_good < one.rate
+            else ""
+        )
         for one in limits
     )
     return Finding(

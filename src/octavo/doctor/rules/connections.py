@@ -1,6 +1,6 @@
 """Connections that are kept open and do nothing, without a pooler."""
 
-from octavo.doctor.amounts import memory_bytes, percent
+from octavo.doctor.amounts import memory_bytes, percent, server_cores
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.units import human_count, human_size
@@ -9,8 +9,7 @@ _FEW, _A_CORE, _IDLE, _MUCH = 200, 10, 0.80, 0.02
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
-    now, cores = asked.whole("server.connections"), asked.whole("host.cores")
-    cores = min(cores, asked.whole_or_none("host.cpu.group_cores") or cores)
+    now, cores = asked.whole("server.connections"), server_cores(asked) or asked.whole("host.cores")
     seen = f"{human_count(now, 'connection')} on {human_count(cores, 'core')}"
     if now <= max(_FEW, _A_CORE * cores):
         return Ok(seen)
@@ -36,8 +35,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "connections",
     "Are there many idle connections?",
-    "more than 200 connections and ten per core (of those that the control group allows) are open, four fifths of them "
-    "idle (a warning when they take 2 % of the memory)",
+    "more than 200 connections and ten per core (of those that affinity, cpuset and control group allow) are open, "
+    "four fifths of them idle (a warning when they take 2 % of the memory)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); Andres Freund, Measuring the Memory "
     "Overhead of a Postgres Connection (2020)",
     _judge,

@@ -1,5 +1,6 @@
 """Atomic instructions of the running program on AArch64."""
 
+from octavo.doctor.amounts import server_cores
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.text import one_line
@@ -24,7 +25,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"{outlined}the program has {lse} LSE instructions and {exclusive} exclusive ones")
     # What the program says of its compiler, where it does.
     why = one_line(counted.get("advice") or "GCC 10.1 and later outline by default")
-    cores = asked.whole_or_none("host.cores")
+    cores = server_cores(asked)
     many = f"that {cores} cores want at once" if cores else "that several cores want at once"
     return Finding(
         "warning",

@@ -1,6 +1,6 @@
 """Who dies first when memory runs out."""
 
-from octavo.doctor.amounts import MB, shared_memory
+from octavo.doctor.amounts import MB, server_cores, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.lines import EDIT_UNIT
@@ -63,10 +63,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
-    """Requests equal to limits: what the pod has now; where memory has no limit, four times shared memory. No more
-    than three quarters of this node: no node gives all that it has."""
+    """Requests equal to limits: what the pod has now, in CPUs also by its cpuset; where memory has no limit, four times
+    shared memory. No more than three quarters of this node: no node gives all that it has."""
     memory = limit or min(asked.whole("host.memory.total_bytes") * 3 // 4, 4 * shared_memory(asked))
-    cores = asked.whole_or_none("host.cpu.group_cores") or max(1, asked.whole("host.cores") * 3 // 4)
+    every, mine = asked.whole("host.cores"), server_cores(asked)
+    cores = mine if mine and mine < every else max(1, every * 3 // 4)
     each = f"{{memory: {memory // MB}Mi, cpu: {cores}}}"
     return (
         "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node has to give",

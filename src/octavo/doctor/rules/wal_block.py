@@ -5,6 +5,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _LARGEST = 65536
+_USUAL = 4096  # mkfs.xfs's own; every kernel can mount it
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -23,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             if filesystem <= _LARGEST
             else (
                 "# no build of PostgreSQL has WAL blocks so large: pg_wal on another device, whose content is lost",
-                "mkfs.xfs -b size=4096 DEVICE",
+                f"mkfs.xfs -b size={min(block, _USUAL)} DEVICE",
             )
         ),
         "a new data directory (the WAL block is fixed at initdb)",

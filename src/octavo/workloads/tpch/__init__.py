@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from decimal import Decimal
+from typing import Any
 
 from octavo.errors import UsageError
 from octavo.factor import Factor, duration, one_of, whole_number
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
 from octavo.workloads.base import Levels, Pieces, WorkloadResult
-from octavo.workloads.tpch import generator, load_pieces, load_run, loading, metrics, queries, usage
+from octavo.workloads.tpch import generator, load_pieces, load_run, loading, metrics, queries, references, usage
 from octavo.workloads.tpch.costs import COSTS
 from octavo.workloads.tpch.query import EXPLAIN
 
@@ -150,6 +151,10 @@ class Tpch:
         if levels["phase"] == "load" and (levels["device"], levels["cache"]) != ("native", "warm"):
             return "a load is paused only on the machine's own device, with a warm cache"
         return None
+
+    def recall(self, levels: Levels, facts: Mapping[str, Any]) -> None:
+        """The queries' results; a load has none."""
+        references.recall(levels["scale"], facts.get("results", {}))
 
     def only_reads(self, levels: Levels) -> bool:
         """The queries do."""

@@ -1,18 +1,19 @@
-"""What is right: reference answers where there are some, else what the first cell gave."""
+"""What is right: reference answers where there are some, else what the first trial gave."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 from octavo.workloads.tpch import answers, orders_by_customer
 from octavo.workloads.tpch.answers import Row
-from octavo.workloads.tpch.duckdb_tpch import ORDERED_BY, RANDOM_TEXT, known
+from octavo.workloads.tpch.duckdb_tpch import ORDERED_BY, QUERIES, RANDOM_TEXT, known
 
 _COUNTS_COMMENTS = 13
-# The first result of each query at a scale, by scale factor and query, and its order: what no reference covers is
-# compared with it.
+# The first result of each query at a scale, by scale factor and query, and its order, which trials of an earlier Octavo
+# did not keep: what no reference covers is compared with it.
 _first: dict[tuple[str, int], tuple[str, str]] = {}
+_BETWEEN = "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,10 @@ class References:
     of_query_13: Sequence[Row] | None
 
     def check(self, number: int, rows: Sequence[Row], where: str) -> str:
-        """The identity of a result that is right. `where` says whose it is.
+        """The identity of a result that is right, for the trial's facts: of its rows, and of their order. `where` says
+        whose it is.
 
-        Raises OctavoError when it is not the reference answer, or not what another cell gave in this process.
+        Raises OctavoError when it is not the reference answer, or not what another trial gave.
         """
         what = f"q{number} at scale factor {self.scale}"
         reference = known().answer(float(self.scale), number)
@@ -37,10 +39,22 @@ class References:
         digest, order = answers.digest(rows), answers.digest_in_order(answers.keys(rows, ordered_by))
         first, its_order = _first.setdefault((self.scale, number), (digest, order))
         if digest != first:
-            raise OctavoError(f"{what}: wrong result: it differs at {where} from another cell's result")
-        if order != its_order:
-            raise OctavoError(f"{what}: wrong order of rows: it differs at {where} from another cell's result")
-        return digest
+            raise OctavoError(f"{what}: wrong result: it differs at {where} from an earlier trial's result")
+        if not its_order:
+            _first[self.scale, number] = first, order
+        elif order != its_order:
+            raise OctavoError(f"{what}: wrong order of rows: it differs at {where} from an earlier trial's result")
+        return f"{digest}{_BETWEEN}{order}"
+
+
+def recall(scale: str, results: Mapping[str, str]) -> None:
+    """The identities of an earlier trial's results, by item (`q1`); the first one of a query counts."""
+    for number in QUERIES:
+        if (identity := results.get(f"q{number}")) is not None:
+            digest, _, order = identity.partition(_BETWEEN)
+            first, its_order = _first.setdefault((scale, number), (digest, order))
+            if not its_order and digest == first:
+                _first[scale, number] = first, order
 
 
 def references(server: Server, scale: str) -> References:

@@ -25,6 +25,8 @@ pub struct KernelSettings {
     pub largest_request: u64,
     /// So much may be dirty before background writeback begins: vm.dirty_background_bytes, or the ratio's.
     pub dirty_background: u64,
+    /// Microseconds after which a file with dirty pages is written: vm.dirty_expire_centisecs, on the trace's clock.
+    pub dirty_expire: u64,
     /// Of a miniature, which has one page of so many: memory, files and what is written at once are as much smaller. 1
     /// for a whole one.
     pub scale: u64,
@@ -81,7 +83,13 @@ impl Kernel {
             files: Vec::new(),
             device: Device::new(settings.largest_request),
             counts: KernelCounts::default(),
-            dirty: DirtyPages::new(SEGMENT, page_size, settings.dirty_background, scale),
+            dirty: DirtyPages::new(
+                SEGMENT,
+                page_size,
+                settings.dirty_background,
+                settings.dirty_expire,
+                scale,
+            ),
             now: 0,
             has_too_many: false,
             seen: Seen::default(),

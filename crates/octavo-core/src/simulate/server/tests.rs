@@ -46,6 +46,7 @@ pub(super) fn kernel(memory: u64, page_size: u64, readahead: u64) -> KernelSetti
         readahead,
         largest_request: 1280 * KB,
         dirty_background: memory / 10,
+        dirty_expire: 30_000_000,
         scale: 1,
     }
 }

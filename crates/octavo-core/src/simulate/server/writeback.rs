@@ -1,9 +1,8 @@
 use std::collections::{BTreeSet, HashMap};
 
-/// Microseconds after which a file with dirty pages is written (vm.dirty_expire_centisecs), and between two looks for
-/// such (vm.dirty_writeback_centisecs).
-const EXPIRES: u64 = 30_000_000;
-const LOOKS: u64 = 5_000_000;
+/// In the time after which a file with dirty pages is written (vm.dirty_expire_centisecs, 30 s) it is looked for such so
+/// many times (vm.dirty_writeback_centisecs, 5 s).
+const LOOKS: u64 = 6;
 /// Background writeback writes so many bytes at least before it looks at its threshold again (MIN_WRITEBACK_PAGES).
 const LEAST: u64 = 4 << 20;
 
@@ -22,21 +21,23 @@ pub(super) struct DirtyPages {
     files: HashMap<Place, u64>,
     cursor: Place,
     next_look: u64,
+    expires: u64,
     pages_a_file: u64,
     most: usize,
     least: usize,
 }
 
 impl DirtyPages {
-    /// With files of so many bytes at most, and background writeback above `threshold` bytes; of a miniature, all is
-    /// `scale` times smaller.
-    pub(super) fn new(file: u64, page_size: u64, threshold: u64, scale: u64) -> Self {
+    /// With files of so many bytes at most, which are written after `expires` microseconds, and background writeback
+    /// above `threshold` bytes; of a miniature, all sizes are `scale` times smaller.
+    pub(super) fn new(file: u64, page_size: u64, threshold: u64, expires: u64, scale: u64) -> Self {
         let pages = |bytes: u64| usize::try_from(bytes / scale / page_size).unwrap_or(usize::MAX);
         Self {
             pages: BTreeSet::new(),
             files: HashMap::new(),
             cursor: (0, 0),
             next_look: 0,
+            expires,
             pages_a_file: (file / scale / page_size).max(1),
             most: pages(threshold),
             least: pages(LEAST).max(1),
@@ -72,11 +73,11 @@ impl DirtyPages {
         if now < self.next_look {
             return Vec::new();
         }
-        self.next_look = now.saturating_add(LOOKS);
+        self.next_look = now.saturating_add(self.expires / LOOKS);
         let mut old: Vec<Place> = self
             .files
             .iter()
-            .filter(|(_, since)| since.saturating_add(EXPIRES) <= now)
+            .filter(|(_, since)| since.saturating_add(self.expires) <= now)
             .map(|(&file, _)| file)
             .collect();
         old.sort_unstable();
@@ -140,14 +141,14 @@ mod tests {
     const SECOND: u64 = 1_000_000;
 
     fn dirty(threshold: u64, pages: impl Iterator<Item = Place>) -> DirtyPages {
-        let mut found = DirtyPages::new(100 * PAGE, PAGE, threshold, 1);
+        let mut found = DirtyPages::new(100 * PAGE, PAGE, threshold, 30 * SECOND, 1);
         pages.for_each(|page| found.add(page, 0));
         found
     }
 
     #[test]
     fn a_file_is_written_whole_when_its_first_page_is_old() {
-        let mut found = DirtyPages::new(100 * PAGE, PAGE, u64::MAX, 1);
+        let mut found = DirtyPages::new(100 * PAGE, PAGE, u64::MAX, 30 * SECOND, 1);
         found.add((1, 70), SECOND);
         found.add((1, 20), 29 * SECOND);
         found.add((1, 120), 29 * SECOND); // another file
@@ -158,6 +159,14 @@ mod tests {
         found.add((1, 70), 60 * SECOND);
         assert!(found.take_old(89 * SECOND).is_empty());
         assert_eq!(found.take_old(95 * SECOND), [(1, 70)]);
+    }
+
+    #[test]
+    fn with_another_clock_it_is_older_and_looked_for_more_often() {
+        let mut found = DirtyPages::new(100 * PAGE, PAGE, u64::MAX, 6 * SECOND, 1);
+        found.add((1, 70), SECOND);
+        assert!(found.take_old(6 * SECOND).is_empty());
+        assert_eq!(found.take_old(7 * SECOND), [(1, 70)]);
     }
 
     #[test]
