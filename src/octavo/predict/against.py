@@ -2,6 +2,10 @@
 
 A run's cells are servers: data block, shared_buffers, memory and device are what they were measured with, and what is
 predicted. What one trace has is one workload: the other levels (the mode of pgbench, the scale) choose the trials.
+
+A trial of the regime `after-checkpoint` is predicted as the time that it was: so many seconds after a checkpoint, with
+warm caches in which nothing was dirty. Its counts are compared with those of as many transactions as it had; its speed
+is not told how many these were.
 """
 
 import math
@@ -107,7 +111,7 @@ def compare(
             device=request.device if condition.device in _OWN_DEVICES else condition.device,
             recorded_device=request.recorded_device,
             clients=condition.clients,
-            checkpoint=request.checkpoint,
+            checkpoint=request.checkpoint or _seconds(trials, condition),
             until_checkpoint=condition.until_checkpoint,
             transactions=_transactions(trials, condition),
             readahead=request.readahead,
@@ -137,15 +141,32 @@ def compare(
 
 
 def _transactions(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> dict[int, float]:
-    """By data block: how many transactions a trial had since its checkpoint. Full-page images of a transaction depend
+    """By data block: how many transactions a trial had since its checkpoint. What is counted of a transaction depends
     on it, whatever the speed was."""
     found: dict[int, list[float]] = {}
-    for trial in trials if condition.until_checkpoint else ():
-        if condition_of(trial["levels"]) == condition:
-            for one in trial["observations"]:
-                if one["metric"] == "transactions" and one["item"] is None and float(one["value"]) > 0:
-                    found.setdefault(parse_size(trial["levels"]["data_block"]), []).append(float(one["value"]))
+    for trial, seconds in _since_checkpoint(trials, condition):
+        block, tps = parse_size(trial["levels"]["data_block"]), _measured(trial, "tps") or 0.0
+        found.setdefault(block, []).append(tps * seconds)
     return {block: median(values) for block, values in found.items()}
+
+
+def _seconds(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> float | None:
+    """How long a trial ran since its checkpoint; None where it was not after one."""
+    found = [seconds for _, seconds in _since_checkpoint(trials, condition)]
+    return median(found) if found else None
+
+
+def _since_checkpoint(
+    trials: Sequence[Mapping[str, Any]], condition: TrialCondition
+) -> list[tuple[Mapping[str, Any], float]]:
+    """The trials after a checkpoint and for how long each ran since. In slices that is longer than what its
+    transactions are counted over: the pilot, the begin of each slice and turns that were dropped are not."""
+    found: list[tuple[Mapping[str, Any], float]] = []
+    for trial in trials if condition.until_checkpoint else ():
+        tps, transactions = _measured(trial, "tps"), _measured(trial, "transactions")
+        if condition_of(trial["levels"]) == condition and tps and transactions:
+            found.append((trial, float(trial["facts"].get("ran_seconds") or transactions / tps)))
+    return found
 
 
 def _points(

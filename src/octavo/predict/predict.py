@@ -1,6 +1,7 @@
 """The document of `octavo predict`: what every page size would do to a recorded workload."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from octavo.predict.five_minutes import Prices, break_even
 from octavo.predict.images import correction
 from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
-from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, varied
+from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, settled, varied
 from octavo.predict.recorded import Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample
 from octavo.predict.simulation import Rates, Size, chosen_sample, simulate
@@ -49,7 +50,8 @@ class Request:
     clients: int | None = None
     checkpoint: float | None = None
     until_checkpoint: bool = False
-    """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written."""
+    """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written, which
+    are clean at first."""
     transactions: Mapping[int, float] = dataclasses.field(default_factory=dict[int, float])
     """By data block: transactions since the last checkpoint, where that is known and not the time."""
     readahead: int | None = None
@@ -119,6 +121,11 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle,
         correction=correction(trace, rates[own][0], assumed.image_fill),
     )  # fmt: skip
+    if request.until_checkpoint and cycle is not None:  # again, at the pace that was predicted of each
+        asked, base = [_paced(size, rates, assumed, given) for size in asked], _paced(base, rates, assumed, given)
+        simulated = [*asked, base, *advice.more_memory(base)]
+        rates |= simulate(trace, simulated, cycle, observe, request.threads, sample)
+        given = dataclasses.replace(given, base=base, base_rates=rates[base])
     wal_blocks = request.wal_blocks or (trace.wal_block,)
     sizes = [
         _described(trace, size, rates[size], wal_block, assumed, _since(given, request, size))
@@ -146,6 +153,14 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     }
     document["recommendation"] = advice.recommend(trace, document, base, rates, assumed, given)
     return document
+
+
+def _paced(size: Size, rates: Mapping[Size, list[Rates]], assumed: Assumptions, given: Conditions) -> Size:
+    """The size with its predicted speed over the trace's."""
+    _, fast = settled(size, rates[size], given.trace.wal_block, assumed, given)
+    if fast is None or not math.isfinite(fast.per_second):
+        return size
+    return dataclasses.replace(size, pace=fast.per_second / given.trace.tps)
 
 
 def _since(given: Conditions, request: Request, size: Size) -> Conditions:

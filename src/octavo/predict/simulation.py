@@ -2,6 +2,12 @@
 
 A recording begins with empty simulated caches. What is counted is the part of it behind the time at which they were
 full; the parts between marks tell how much the counts scatter.
+
+For the time after a checkpoint (`Size.has_checkpoints`) the simulated servers have one in the middle of the trace, so
+that what follows begins with full caches in which nothing is dirty. What is written, and read to be written, is counted
+from there on for as many transactions as the time has: at first the pages that are evicted are clean, and the kernel
+writes nothing that stays below its limits of amount and age. Full-page images need no full caches: they are counted
+from the beginning of the trace on, when its tables are as old as they were when the recording began.
 """
 
 import math
@@ -25,6 +31,9 @@ from octavo.trace.surface import combine_limit, rings
 from octavo.units import parse_size
 
 MARKS = 24
+# Behind a checkpoint in the middle of the trace, the closer together the nearer to it: few transactions follow it where
+# they are slow.
+_MARKS_BEHIND = 32
 # Caches that are not full by then are never full in this trace.
 _LATEST_WARM = 0.7
 # Where they are full from the beginning on, the first tenth is still none of a running server.
@@ -39,19 +48,24 @@ _MOST_PACE = 0.9
 _DEFAULTS = {
     "min_wal_size": "80MB", "max_wal_size": "1GB", "wal_segment_size": "16MB", "checkpoint_completion_target": "0.9",
 }  # fmt: skip
+_WRITER_DELAY = 200_000
 _SPARE = 1.1
 _MOST_KEPT = 1 << 50
 
 COUNTS = (
     "accesses", "hits", "reads", "first_reads", "extends", "evictions", "dirty_evictions", "checkpoint_writes",
     "writer_writes", "full_page_images", "requests", "requested_bytes", "device_reads", "device_read_bytes",
-    "device_writes", "device_written_bytes", "pages_read_first",
+    "device_writes", "device_written_bytes", "pages_read_first", "pages_read_to_write",
 )  # fmt: skip
 # These come in checkpoint cycles.
 _CYCLIC = (
     "full_page_images", "checkpoint_writes", "writer_writes", "dirty_evictions", "device_writes",
     "device_written_bytes",
 )  # fmt: skip
+# What of it depends on how long ago the last checkpoint was, besides images.
+_AFTER_CHECKPOINT = ("writer_writes", "dirty_evictions", "device_writes", "device_written_bytes", "pages_read_to_write")
+
+Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +81,15 @@ class Size:
     is_as_recorded: bool = False
     """Checkpoints are where the trace has them."""
     has_checkpoints: bool = True
-    """Else it is the time after one and before the next: only evicted pages are written."""
+    """Else it is the time after one and before the next: only evicted pages are written, and at first they are clean.
+    """
     readahead: int | None = None
     """read_ahead_kb of the device in bytes; None: as the trace says it, or 128 kB."""
     dirty_background: int | None = None
     """Above which the kernel writes; None: a tenth of the page cache."""
+    pace: float = 1.0
+    """Its transactions a second over those of the trace: the background writer, which goes by the clock, has so many
+    more of them in each round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +107,7 @@ class Rates:
     is_full: bool
     first_hits: float
     cache_first_hits: float
-    images_by_length: tuple[tuple[float, float], ...]
+    images_by_length: Points
     """Transactions since a checkpoint began, and images up to then, from the trace's first cycle."""
     fullness: float = 1.0
     """Of a page, over that of the recorded size."""
@@ -99,20 +117,35 @@ class Rates:
     """By what part the accesses a second of a sixth of the trace may differ from the mean: 95 %."""
     errors: Mapping[str, float] = field(default_factory=dict[str, float])
     """Of a sample of the pages: relative half widths of the 95 % intervals of `each`; empty without a sample."""
+    since_checkpoint: Mapping[str, Points] = field(default_factory=dict[str, Points])
+    """Other counts in the same way, where the time after a checkpoint was simulated; else empty."""
 
     def images(self, transactions: float) -> float | None:
-        """Full-page images of a transaction in a cycle of so many; None where the trace has none to tell it from.
+        """Full-page images of a transaction in a cycle of so many; None where the trace has none to tell it from."""
+        return _of_so_many(self.images_by_length, transactions)
 
-        Between marks images grow evenly. Behind the last mark they grow as between the last two.
-        """
-        points = [(0.0, 0.0), *self.images_by_length]
-        if len(points) < 3 or transactions <= 0:
-            return None
-        place = next((at for at, point in enumerate(points) if point[0] >= transactions), len(points) - 1)
-        place = max(place, 1)
-        (first, before), (last, after) = points[place - 1], points[place]
-        slope = (after - before) / (last - first) if last > first else 0.0
-        return (before + slope * (transactions - first)) / transactions
+    def after_checkpoint(self, transactions: float) -> dict[str, float]:
+        """Counts of a transaction among the first so many after a checkpoint, as far as they depend on that; empty
+        where that time was not simulated."""
+        found = {name: _of_so_many(points, transactions) for name, points in self.since_checkpoint.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_so_many(counted: Points, transactions: float) -> float | None:
+    """A transaction's part of what so many have. Between points it grows evenly, behind the last one as between the
+    last two.
+
+    >>> _of_so_many(((100.0, 0.0), (200.0, 40.0)), 150.0)
+    0.13333333333333333
+    """
+    points = [(0.0, 0.0), *counted]
+    if len(points) < 3 or transactions <= 0:
+        return None
+    place = next((at for at, point in enumerate(points) if point[0] >= transactions), len(points) - 1)
+    place = max(place, 1)
+    (first, before), (last, after) = points[place - 1], points[place]
+    slope = (after - before) / (last - first) if last > first else 0.0
+    return (before + slope * (transactions - first)) / transactions
 
 
 def layouts(own: int, block: int) -> tuple[str, ...]:
@@ -152,12 +185,17 @@ def simulate(
     simulated, HostError for what cannot be read."""
     sample = sample or Sample()
     keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
+    middle = _middle(trace, cycle)
     points = [
-        _point(trace, size, layout, None if size.is_as_recorded or not size.has_checkpoints else cycle)
+        _point(trace, size, layout, None if size.is_as_recorded else cycle if size.has_checkpoints else middle)
         for size, layout in keys
     ]
     first, last = trace.summary["times"] or (0, 1)
-    marks = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
+    even = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
+    half = None if middle is None else round(middle * 1e6)
+    early = [] if half is None else _behind(first, half)[1:]
+    behind = [] if half is None else _behind(half, last)
+    marks = sorted({*even, *early, *behind})
     with reading(trace.path) as opened:
         _, found = _core.trace_servers(
             opened, trace.data_block, points,
@@ -168,12 +206,49 @@ def simulate(
     for place, ((size, layout), point) in enumerate(zip(keys, points, strict=True)):
         parts = found[place * sample.replicates : (place + 1) * sample.replicates]
         counts = [[_flat(one, sample.scale) for one in part["series"]] for part in parts]
-        rates.setdefault(size, []).append(_rates(trace, size, layout, point, counts, cycle))
+        whole = [_at(one, marks, even) for one in counts]
+        phases = None
+        if half is not None and not size.has_checkpoints:
+            phases = Phases(
+                [_at(one, marks, [*early, half])[:-1] for one in counts], [_at(one, marks, behind) for one in counts]
+            )
+        rates.setdefault(size, []).append(_rates(trace, size, layout, point, whole, cycle, phases))
     return rates
 
 
+def _middle(trace: Recorded, cycle: float | None) -> float | None:
+    """Seconds of the trace's clock at which it is half over; None where there are no checkpoints."""
+    first, last = trace.summary["times"] or (0, 1)
+    return None if cycle is None else ((first + last) // 2 + 1) / 1e6  # another one, at twice that, is behind the trace
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """Series of a server, or of each of its miniatures, around a checkpoint in the middle of the trace: up to it, and
+    from just before it on."""
+
+    before: "Sequence[Sequence[_Counts]]"
+    after: "Sequence[Sequence[_Counts]]"
+
+
+def _behind(start: int, last: int) -> list[int]:
+    """Marks from `start` to short of `last`, in microseconds.
+
+    >>> _behind(1000, 2024)[:4]
+    [1000, 1001, 1004, 1009]
+    """
+    return [start + (last - start) * step**2 // _MARKS_BEHIND**2 for step in range(_MARKS_BEHIND)]
+
+
+def _at(series: Sequence["_Counts"], marks: Sequence[int], wanted: Sequence[int]) -> list["_Counts"]:
+    """Of counts at these marks and at the end, those at some of the marks and at the end."""
+    places = {mark: place for place, mark in enumerate(marks)}
+    return [*(series[places[mark]] for mark in wanted), series[-1]]
+
+
 def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> SimulatedServer:
-    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less."""
+    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less. It has a
+    checkpoint every `cycle` seconds; None: where the trace has them."""
     shrunk = growth_of_all(trace.relations, trace.data_block, size.data_block).likely * size.data_factor
     bulk_read, bulk_write, vacuum = rings(trace.summary, size.shared_buffers, size.data_block)
     cache = None if size.memory is None else max(size.kernel_page * 16, size.memory - size.shared_buffers)
@@ -190,10 +265,16 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
-        **background(trace.summary),
+        **_background(trace, size.pace),
         checkpoint_interval=None if cycle is None else max(1, round(cycle * 1e6)),
-        **_logged(trace, size, shrunk, cycle),
+        **_logged(trace, size, shrunk, cycle if size.has_checkpoints else None),
     )
+
+
+def _background(trace: Recorded, pace: float) -> dict[str, Any]:
+    """The background writer's settings; its delay on the trace's clock, where the server is faster or slower."""
+    found = background(trace.summary)
+    return {**found, "writer_delay": max(1, round(found.get("writer_delay", _WRITER_DELAY) * pace))}
 
 
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
@@ -249,6 +330,7 @@ def _rates(
     point: SimulatedServer,
     counts: Sequence[Sequence[_Counts]],
     cycle: float | None,
+    phases: Phases | None = None,
 ) -> Rates:
     """From the series of a server, or of each of its miniatures."""
     empty: _Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
@@ -283,24 +365,55 @@ def _rates(
     whole = series[_behind_whole_cycles(series, point.checkpoint_interval)]
     for name in of_all:
         each[name] = whole[name] / (trace.transactions * max(1.0, whole["accesses"]) / max(1.0, end["accesses"]))
+    has_cycles = size.has_checkpoints and not size.is_as_recorded
+    images = _images(trace, series, cycle if has_cycles else cycle and trace.seconds * 2)
+    since: dict[str, Points] = {}
+    scattering = [{**one, "reads_of_device": one["device_reads"]} for one in series[begin:]]
+    if phases is not None:
+        since = since_checkpoint(trace.transactions, end["accesses"], phases.after)
+        early = [_whole(parts) for parts in zip(*phases.before, strict=True)]
+        images = tuple(
+            (one["accesses"] / max(1.0, end["accesses"]) * trace.transactions, one["full_page_images"]) for one in early
+        )
+        for one in scattering:  # those for the checkpoint's writes come all at once
+            one["reads_of_device"] -= one["pages_read_to_write"]
     return Rates(
         layout=layout,
         each=each,
-        scatter=_scatter(series[begin:], "device_reads" if point.page_cache is not None else "reads"),
+        scatter=_scatter(scattering, "reads_of_device" if point.page_cache is not None else "reads"),
         is_full=filled is not None,
         first_hits=0.0 if filled is not None else _room(point.shared_buffers, seen, total),
         cache_first_hits=0.0
         if point.page_cache is None or cached is not None
         else _room(point.page_cache, seen_below, total),
-        images_by_length=_images(
-            trace, series, cycle if size.has_checkpoints and not size.is_as_recorded else cycle and trace.seconds * 2
-        ),
+        images_by_length=images,
         fullness=fullness(trace.relations, trace.data_block, size.data_block),
-        images_spread=_images_spread(series, cycle) if size.has_checkpoints and not size.is_as_recorded else 0.0,
+        images_spread=_images_spread(series, cycle) if has_cycles else 0.0,
         # In a trace of slices the parts differ by their pauses.
         pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
         errors=_errors([[empty, *one] for one in counts], begin, of_all) if len(counts) > 1 else {},
+        since_checkpoint=since,
     )
+
+
+def since_checkpoint(
+    transactions: float, accesses: float, replicates: Sequence[Sequence[_Counts]]
+) -> dict[str, Points]:
+    """Transactions since a checkpoint, and each count up to then, from series of which the first place is just before
+    it: so many transactions have so many accesses. It begins behind the first access that follows, which comes with
+    the checkpoint and all that it writes."""
+    begin = max(
+        next((at for at, one in enumerate(series) if one["taken_accesses"] > series[0]["taken_accesses"]), 0)
+        for series in replicates
+    )
+    first, *later = [_whole(parts) for parts in zip(*(series[begin:] for series in replicates), strict=True)]
+    return {
+        name: tuple(
+            ((one["accesses"] - first["accesses"]) * transactions / max(1.0, accesses), one[name] - first[name])
+            for one in later
+        )
+        for name in _AFTER_CHECKPOINT
+    }
 
 
 def _behind_whole_cycles(series: Sequence[_Counts], interval: int | None) -> int:

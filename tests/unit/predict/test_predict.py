@@ -20,7 +20,7 @@ from octavo.predict.predict import Request, predict
 from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
 from octavo.predict.scatter import scatter
-from octavo.predict.simulation import Rates, Size, simulate
+from octavo.predict.simulation import COUNTS, Rates, Size, simulate, since_checkpoint
 from octavo.predict.what_if import WhatIf
 from octavo.trace import files
 
@@ -259,6 +259,106 @@ def test_before_the_next_checkpoint_only_evicted_pages_are_written(tmp_path: Pat
     assert until["checkpoint_bytes_per_transaction"]["value"] == 0
     # 4,000 transactions on 4,000 pages: 1 - 1/e of them are changed.
     assert until["full_page_images_per_transaction"]["value"] == pytest.approx(0.63, abs=0.03)
+
+
+# 8 MB of buffers are 1,024 of 8 kB. Each of 20,000 transactions changes the page that it looks up; of 4,000 pages 74 %
+# are read. No background writer.
+_EVICTING: dict[str, Any] = {
+    "writes": True,
+    "settings": {"bgwriter_delay": "200ms", "bgwriter_lru_maxpages": "0", "bgwriter_lru_multiplier": "2"},
+}
+
+
+def test_what_is_evicted_after_a_checkpoint_waits_in_the_page_cache(tmp_path: Path) -> None:
+    """The first evicted pages are clean, as many as there are buffers; the kernel writes dirty ones above its limit."""
+    path = made(tmp_path / "t.octrace", **_EVICTING)
+    asked = Request(path, (BLOCK,), memory=256 * MB, checkpoint=4.0, until_checkpoint=True)
+
+    def written(transactions: float, background: int) -> dict[str, Any]:
+        one = dataclasses.replace(asked, transactions={BLOCK: transactions}, dirty_background=background)
+        return by_block(predict(one))[BLOCK]["device_written_bytes_per_transaction"]
+
+    evicted = written(8_000, 0)["value"] * 8_000 / BLOCK
+    assert 0.744 * 8_000 - 1_024 - 60 < evicted < 0.744 * 8_000 + 60
+    assert written(200, 0)["value"] < 0.1 * BLOCK
+    waiting = written(8_000, 1 << 40)
+    assert waiting["value"] == 0 and waiting["because"] == "evicted pages that are still dirty in the page cache"
+    assert waiting["high"] * 8_000 / BLOCK == pytest.approx(evicted, rel=0.01)
+    cycles = dataclasses.replace(asked, until_checkpoint=False, dirty_background=1 << 40)
+    found = by_block(predict(cycles))[BLOCK]["device_written_bytes_per_transaction"]
+    assert found["value"] > 0.5 * BLOCK and found["low"] == found["value"]
+
+
+@pytest.mark.parametrize("pace", [10.0, 0.1])
+def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(tmp_path: Path, pace: float) -> None:
+    """100 pages at most each 200 ms, in which the trace has 200 transactions: of 2,000 it writes 100, of 20 all."""
+    trace = recorded(made(tmp_path / "t.octrace", writes=True))
+    size = Size(BLOCK, 8 * MB, 256 * MB, has_checkpoints=False, dirty_background=1 << 40, pace=pace)
+    found = simulate(trace, [size], 8.0)[size][0].after_checkpoint(8_000)
+    dirty = found["writer_writes"] + found["dirty_evictions"]
+    assert (0.744 * 8_000 - 1_024 - 60) / 8_000 < dirty < 0.75
+    if pace > 1:
+        assert found["writer_writes"] <= 100 / 2_000 * 1.1
+    else:
+        assert found["writer_writes"] > 0.9 * dirty
+
+
+def test_a_page_is_read_to_be_written_when_dirty_parts_of_it_are_evicted(tmp_path: Path) -> None:
+    """Blocks of 2 kB, half of a kernel page: few of those that a checkpoint left clean are dirty again so soon."""
+    path = made(tmp_path / "t.octrace", **_EVICTING)
+    asked = Request(path, (2048,), memory=10 * MB, checkpoint=4.0, kernel_page=4096, readahead=0)
+    cycles = by_block(predict(asked))[2048]
+    soon = dataclasses.replace(asked, until_checkpoint=True, transactions={2048: 200.0})
+    after = by_block(predict(soon))[2048]
+    reads = after["reads_per_transaction"]["value"]
+    assert 0.8 * reads < after["device_reads_per_transaction"]["value"] < 1.05 * reads
+    assert cycles["device_reads_per_transaction"]["value"] > 1.4 * reads
+
+
+def test_how_many_transactions_were_measured_says_nothing_of_their_speed(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", **_EVICTING)
+    asked = Request(path, (BLOCK,), memory=64 * MB, checkpoint=4.0, until_checkpoint=True, device="mbps=8")
+    free, told = (
+        by_block(predict(dataclasses.replace(asked, transactions=known)))[BLOCK] for known in ({}, {BLOCK: 100.0})
+    )
+    assert told["tps"] == free["tps"]
+    images = "full_page_images_per_transaction"
+    assert told[images]["value"] > 1.1 * free[images]["value"]
+    # The number of transactions and the time agree.
+    many = free["tps"]["value"] * 4.0
+    assert free[images]["value"] == pytest.approx(4_000 * -math.expm1(-many / 4_000) / many, rel=0.05)
+
+
+def test_counts_after_a_checkpoint_begin_behind_all_that_it_writes() -> None:
+    """Marks in a gap between accesses are before the checkpoint, which comes with the next access."""
+
+    def counts(accesses: float, written: float) -> dict[str, float]:
+        return {**dict.fromkeys((*COUNTS, "time"), 0.0), "accesses": accesses, "taken_accesses": accesses,
+                "trace_accesses": accesses, "device_written_bytes": written}  # fmt: skip
+
+    series = [counts(500, 10), counts(500, 10), counts(501, 5_000), counts(601, 5_400), counts(1_001, 9_000)]
+    found = since_checkpoint(2_000, 1_000, [series])
+    assert found["device_written_bytes"] == ((200.0, 400.0), (1_000.0, 4_000.0))
+    rates = Rates("merged", {}, 0.0, True, 0.0, 0.0, (), since_checkpoint=found)
+    assert rates.after_checkpoint(100)["device_written_bytes"] == 2.0
+    assert rates.after_checkpoint(600)["device_written_bytes"] == pytest.approx(2_200 / 600)
+
+
+def test_a_trial_in_slices_had_more_transactions_since_its_checkpoint_than_are_counted(tmp_path: Path) -> None:
+    """500 a second for 8 s change 63 % as many of 4,000 pages; those of the 2 s that are counted, 88 %."""
+    path = made(tmp_path / "t.octrace", writes=True, before=0)
+    one = trial("8kB", tps=500.0, transactions=1_000.0, wal_full_page_images_per_transaction=0.63)
+    one["levels"]["wal_regime"] = "after-checkpoint"
+    values = {}
+    for seconds in (8.0, None):
+        facts = {} if seconds is None else {"ran_seconds": seconds}
+        (point,) = [
+            point
+            for point in compare(Request(path), {"trials": [{**one, "facts": facts}]}, {})["points"]
+            if point["metric"] == "full_page_images_per_transaction"
+        ]
+        values[seconds] = point["predicted"]
+    assert values == {8.0: pytest.approx(0.63, abs=0.03), None: pytest.approx(0.88, abs=0.03)}
 
 
 def test_a_part_of_a_checkpoint_cycle_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
