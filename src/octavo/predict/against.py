@@ -110,6 +110,7 @@ def compare(
             kernel_page=request.kernel_page,
             device=request.device if condition.device in _OWN_DEVICES else condition.device,
             recorded_device=request.recorded_device,
+            is_throttled=condition.device not in _OWN_DEVICES,
             clients=condition.clients,
             checkpoint=request.checkpoint or _seconds(trials, condition),
             until_checkpoint=condition.until_checkpoint,

@@ -24,6 +24,15 @@ class Device:
     latency: float | None = None
     latency_bytes: float | None = None
     largest_request: int | None = None
+    is_throttled: bool = False
+    """Its limits are Linux's (blk-throttle.c), as those of a run's devices: reads and writes wait in queues of their
+    own, and the flush of the device's cache is a request. Without data it is counted among the writes, also where the
+    limit is divided between reads and writes (knobs/enforcer.py)."""
+
+    @property
+    def requests_a_sync(self) -> float:
+        """The write, and the flush where it counts."""
+        return 2.0 if self.is_throttled else 1.0
 
     @property
     def is_known(self) -> bool:

@@ -254,7 +254,7 @@ def _logging(found: Work, assumed: Assumptions, device: Device) -> float:
     if found.wal is None or found.wal.generated <= 16:
         return 0.0
     flushes = 1 / assumed.commits_a_sync if assumed.commits_a_sync else 1.0
-    return device.seconds(flushes, found.wal.written)
+    return device.seconds(flushes * device.requests_a_sync, found.wal.written)
 
 
 def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Conditions) -> Throughput | None:
@@ -351,12 +351,13 @@ def settled(
 
 def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions, given: Conditions) -> float | None:
     """Transactions for each flush: as many as were counted, with those that write nothing, or those that come while the
-    device is busy with one, as they wait for it together (XLogFlush): no more than there are clients."""
+    device is busy with one, as they wait for it together (XLogFlush): no more than there are clients. It waits behind
+    reads unless these have a queue of their own."""
     counted, demand = assumed.commits_a_sync, busy(found, given.device) + _logging(found, assumed, given.device)
     if counted is None or not given.device.is_limited or demand <= 0:
         return counted
-    waits = fast.waited.get("device", demand) / demand
-    meanwhile = fast.per_second * given.device.seconds(1.0, wal_block) * waits
+    waits = 1.0 if given.device.is_throttled else fast.waited.get("device", demand) / demand
+    meanwhile = fast.per_second * given.device.seconds(given.device.requests_a_sync, wal_block) * waits
     return max(counted, min(float(given.clients or 1), meanwhile))
 
 

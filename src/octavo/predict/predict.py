@@ -47,6 +47,8 @@ class Request:
     """None: the recorded host's."""
     device: str | None = None
     recorded_device: str | None = None
+    is_throttled: bool = False
+    """The device's limits are Linux's, as those of a run's devices."""
     clients: int | None = None
     checkpoint: float | None = None
     until_checkpoint: bool = False
@@ -71,6 +73,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     recorded_device = device_of(request.recorded_device)
     if request.device is None and request.what_if.device is None:
         device = recorded_device
+    device = dataclasses.replace(device, is_throttled=request.is_throttled)
     if request.prices.device is not None and not device.is_limited:
         raise UsageError(
             "the five-minute rule needs the limits of the device besides its price; give them with --device"

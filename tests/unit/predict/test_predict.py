@@ -516,6 +516,18 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
     assert each[1] == pytest.approx(4096) and each[0] < 1500
 
 
+def test_where_linux_limits_the_device_a_flush_is_a_request_and_waits_behind_no_reads(tmp_path: Path) -> None:
+    """Two commits share a flush, and two requests are one of each of them: at most as many commits as requests."""
+    path = made(tmp_path / "t.octrace", writes=True, pages=900)
+    asked = Request(path, (BLOCK,), memory=64 * MB, device="iops=200", checkpoint=20.0)
+    plain, throttled = (
+        by_block(predict(dataclasses.replace(asked, is_throttled=value)))[BLOCK] for value in (False, True)
+    )
+    assert 150 < throttled["tps"]["value"] < 200 < 1.2 * throttled["tps"]["value"] < plain["tps"]["value"]
+    flushed = throttled["wal_written_bytes_per_transaction"]["value"] - throttled["wal_bytes_per_transaction"]["value"]
+    assert flushed == pytest.approx(BLOCK / 2)
+
+
 def test_the_run_to_compare_with_is_in_the_store_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_STORE", "http://elsewhere")
     asked = CliRunner().invoke(app, ["predict", "t.octrace", "--against", "last"])
