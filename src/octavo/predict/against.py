@@ -25,6 +25,7 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("reads_per_transaction", "block_reads_per_transaction"),
     ("device_reads_per_transaction", "device_read_requests_per_transaction"),
     ("device_read_bytes_per_transaction", "device_read_bytes_per_transaction"),
+    ("device_all_written_bytes_per_transaction", "device_written_bytes_per_transaction"),
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
 )
@@ -33,7 +34,10 @@ _OWN_DEVICES = ("native", "loop")
 # The rules by which a trial is invalid because others disturbed it (docs/validity.md).
 _DISTURBED = ("steal", "foreign_cpu", "foreign_io")
 # Below so much a ratio says nothing: in a read-only run a few bytes are logged.
-_LEAST = {"reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
+_LEAST = {
+    "reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "device_all_written_bytes": 200.0,
+    "wal_bytes": 50.0, "full_page_images": 0.02,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -380,6 +380,7 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
         "device_read_bytes_per_transaction": found.device_read_bytes,
         "device_writes_per_transaction": found.device_writes,
         "device_written_bytes_per_transaction": found.device_written_bytes,
+        "device_all_written_bytes_per_transaction": _with_wal(found),
         "full_page_images_per_transaction": found.images,
         "wal_bytes_per_transaction": wal and wal.generated,
         "wal_record_bytes_per_transaction": wal and wal.records,
@@ -393,6 +394,13 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
         "latency_ms": fast and fast.latency * 1e3,
         "tps_ratio": fast.per_second / base.per_second if fast and base and base.per_second else None,
     }
+
+
+def _with_wal(found: Work) -> float | None:
+    """Bytes that are written to the device: of data, and WAL."""
+    if found.device_written_bytes is None or found.wal is None:
+        return None
+    return found.device_written_bytes + found.wal.written
 
 
 def _base_speed(assumed: Assumptions, given: Conditions) -> Throughput | None:

@@ -218,6 +218,20 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
         parse_where(["mode"])
 
 
+def test_bytes_written_to_the_device_are_compared_with_wal(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True)
+    measured = trial("8kB", tps=500.0, transactions=1_000.0, device_written_bytes_per_transaction=9_000.0)
+    measured["levels"]["wal_regime"] = "after-checkpoint"
+    found = {point["metric"]: point for point in compare(Request(path), {"trials": [measured]}, {})["points"]}
+    one = found["device_all_written_bytes_per_transaction"]
+    asked = Request(path, (BLOCK,), memory=32 * MB, device="iops=500", checkpoint=2.0, until_checkpoint=True,
+                    transactions={BLOCK: 1_000.0}, is_throttled=True)  # fmt: skip
+    figures = by_block(predict(asked))[BLOCK]
+    parts = ("device_written_bytes_per_transaction", "wal_written_bytes_per_transaction")
+    assert one["predicted"] == pytest.approx(sum(figures[name]["value"] for name in parts))
+    assert one["measured"] == 9_000 and figures[parts[1]]["value"] > 0
+
+
 def test_trials_that_others_disturbed_are_compared_when_asked_for() -> None:
     rules = ("steal", "foreign_cpu", "foreign_io", "duration", "knobs")
     invalid = [{**trial("16kB", tps=5.0), "status": "invalid", "facts": {"rule": rule}} for rule in rules]
