@@ -151,7 +151,9 @@ def _transactions(trials: Sequence[Mapping[str, Any]], condition: TrialCondition
     found: dict[int, list[float]] = {}
     for trial, seconds in _since_checkpoint(trials, condition):
         block, tps = parse_size(trial["levels"]["data_block"]), _measured(trial, "tps") or 0.0
-        found.setdefault(block, []).append(tps * seconds)
+        # The server's counters are of the client's whole life, and so is what they are divided by.
+        whole, each = _measured(trial, "wal_bytes"), _measured(trial, "wal_bytes_per_transaction")
+        found.setdefault(block, []).append(whole / each if whole and each else tps * seconds)
     return {block: median(values) for block, values in found.items()}
 
 

@@ -363,16 +363,13 @@ def test_a_trial_in_slices_had_more_transactions_since_its_checkpoint_than_are_c
     path = made(tmp_path / "t.octrace", writes=True, before=0)
     one = trial("8kB", tps=500.0, transactions=1_000.0, wal_full_page_images_per_transaction=0.63)
     one["levels"]["wal_regime"] = "after-checkpoint"
-    values = {}
-    for seconds in (8.0, None):
-        facts = {} if seconds is None else {"ran_seconds": seconds}
-        (point,) = [
-            point
-            for point in compare(Request(path), {"trials": [{**one, "facts": facts}]}, {})["points"]
-            if point["metric"] == "full_page_images_per_transaction"
-        ]
-        values[seconds] = point["predicted"]
-    assert values == {8.0: pytest.approx(0.63, abs=0.03), None: pytest.approx(0.88, abs=0.03)}
+    each: dict[str, Any] = {"item": None, "metric": "wal_bytes_per_transaction", "value": 5_000.0}
+    whole = {**each, "metric": "wal_bytes", "value": 5_000.0 * 4_000}
+    for facts, more, expected in (({"ran_seconds": 8.0}, [], 0.63), ({}, [each, whole], 0.63), ({}, [], 0.88)):
+        measured = {**one, "facts": facts, "observations": [*one["observations"], *more]}
+        points = compare(Request(path), {"trials": [measured]}, {})["points"]
+        (images,) = [point for point in points if point["metric"] == "full_page_images_per_transaction"]
+        assert images["predicted"] == pytest.approx(expected, abs=0.03)
 
 
 def test_a_part_of_a_checkpoint_cycle_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
