@@ -1,11 +1,13 @@
 """Effects of known size on real servers: do intervals hold, are words right, and do slices agree with trials?
 
     .venv/bin/python benchmarks/truth.py [--runs 40] [--trials 0] [--disturbed] [--duration 4s] [--budget 6m]
+        [--minutes N]
 
 The baseline's transaction is 20 index lookups; the others do 0.6, 1 and 2 more of them in the mean, so that they are
 slower by 3, 5 and 10 %: work, and no sleep, which would pass while a cell stands still. The control does what the
 baseline does. Every run is one of `octavo` with loads and an order of its own, stopped by its own rules. `--trials N`:
 so many runs trial by trial as well. `--disturbed`: two processes burn CPU in bursts of 0.1 to 10 s meanwhile.
+`--minutes N`: after so many no other run begins.
 
 Printed by way of measuring and effect: runs; intervals that hold the truth; false words (faster or slower of the wrong
 sign or where nothing differs, same of 5 % and more), right words; the mean error of the ratio with its standard error,
@@ -191,12 +193,16 @@ def main() -> None:
     parser.add_argument("--disturbed", action="store_true")
     parser.add_argument("--duration", default="4s")
     parser.add_argument("--budget", default="6m")
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     answers: dict[str, list[Answer]] = {"slices": [], "trials": []}
+    until = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as directory, strangers(there=options.disturbed):
         try:
             for number in range(options.runs):
+                if time.monotonic() > until:
+                    break
                 ways = ["slices"] if number >= options.trials else ["slices", "trials"]
                 for way in ways:
                     answers[way] += one_run(way, options, options.seed * 1000 + number, Path(directory))

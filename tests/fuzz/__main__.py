@@ -31,15 +31,15 @@ def main() -> int:
     wanted = sys.argv[2:]
     failures = 0
     print(f"{'parser':<56} {'examples':>10}  failures", flush=True)
-    for parser in _parsers():
-        if _is_wanted(str(parser), wanted):
+    for parser in parsers():
+        if is_wanted(str(parser), wanted):
             examples, found = check_for(parser, seconds)
             _print(str(parser), examples, len(found))
             failures += len(found)
             for error in found:
                 print("".join(traceback.format_exception(error)), file=sys.stderr, flush=True)
     for name in _rust_properties():
-        if _is_wanted(name, wanted):
+        if is_wanted(name, wanted):
             examples, said = _rust(name, seconds)
             _print(name, examples, int(bool(said)))
             failures += bool(said)
@@ -47,7 +47,8 @@ def main() -> int:
     return int(failures > 0)
 
 
-def _is_wanted(name: str, wanted: list[str]) -> bool:
+def is_wanted(name: str, wanted: list[str]) -> bool:
+    """Whether the name has one of these words, if there are any."""
     return not wanted or any(word in name for word in wanted)
 
 
@@ -55,7 +56,8 @@ def _print(name: str, examples: int, failures: int) -> None:
     print(f"{name:<56} {examples:>10,}  {failures}", flush=True)
 
 
-def _parsers() -> Iterator[Parser]:
+def parsers() -> Iterator[Parser]:
+    """All parsers, by their tests' files."""
     for file in sorted(_HERE.glob("test_*.py")):
         yield from importlib.import_module(f"tests.fuzz.{file.stem}").PARSERS
 

@@ -38,13 +38,24 @@ class Parser:
         return self.name
 
 
-class _TookTooLong(BaseException):  # which hypothesis does not try to make smaller: that would take hours
+class TookTooLong(BaseException):  # which hypothesis does not try to make smaller: that would take hours
     """An example that costs more CPU time than any text may."""
 
 
 def parametrized(parsers: Sequence[Parser]) -> pytest.MarkDecorator:
     """The parsers as parameters of a test."""
     return pytest.mark.parametrize("parser", parsers, ids=str)
+
+
+def attempt(parser: Parser, text: bytes, place: Path) -> None:
+    """Gives a parser a text. Raises what the parser may not raise, and TookTooLong."""
+    with _bounded(text):
+        try:
+            parser.read(text, place)
+        except UnicodeDecodeError:  # a ValueError, and no refusal: nobody wanted to know the encoding
+            raise
+        except parser.refusals:
+            pass
 
 
 def check(parser: Parser, *, examples: int = _EXAMPLES, number: int | None = None) -> int:
@@ -69,19 +80,13 @@ def check(parser: Parser, *, examples: int = _EXAMPLES, number: int | None = Non
         def any_text(text: bytes) -> None:
             nonlocal count
             count += 1
-            with _bounded(text):
-                try:
-                    parser.read(text, place)
-                except UnicodeDecodeError:  # a ValueError, and no refusal: nobody wanted to know the encoding
-                    raise
-                except parser.refusals:
-                    pass
+            attempt(parser, text, place)
 
         if number is not None:
             any_text = seed(number)(any_text)
         try:
             any_text()
-        except _TookTooLong as error:
+        except TookTooLong as error:
             raise AssertionError(str(error)) from None
     return count
 
@@ -98,7 +103,7 @@ def check_for(parser: Parser, seconds: float) -> tuple[int, list[Exception]]:
         try:
             check(watched, examples=_BATCH, number=number)
         except Exception as error:
-            found.setdefault((type(error).__name__, _where(error)), error)
+            found.setdefault((type(error).__name__, where(error)), error)
             if len(found) >= 20:
                 break
         count += len(counted)
@@ -113,7 +118,7 @@ def _counting(parser: Parser, counted: list[int]) -> Callable[[bytes, Path], obj
     return read
 
 
-def _where(error: BaseException) -> str:
+def where(error: BaseException) -> str:
     """The line of the innermost frame, so that one defect is named once."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -127,7 +132,7 @@ def _bounded(text: bytes) -> Generator[None, None, None]:
 
     def too_long(_number: int, _frame: FrameType | None) -> None:
         shown = text if len(text) < 1000 else text[:500] + b" ... " + text[-500:]
-        raise _TookTooLong(f"{len(text)} bytes took more than {_MOST_SECONDS:.0f} s of CPU time: {shown!r}")
+        raise TookTooLong(f"{len(text)} bytes took more than {_MOST_SECONDS:.0f} s of CPU time: {shown!r}")
 
     before = signal.signal(signal.SIGVTALRM, too_long)
     signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_SECONDS)

@@ -10,7 +10,7 @@ _Span = tuple[int, int]
 
 # What parsers trip over: ends of lines that only str.splitlines knows, bytes that are no UTF-8, digits that are no
 # ASCII, numbers that are too large for something, brackets, and what belongs to formats.
-_TOKENS = (
+TOKENS = (
     b"", b"\n", b"\r", b"\r\n", b"\0", b"\t", b" ", b"\x0c", b"\x1c", b"\x85", b"\xff", b"\xc3", b"\xed\xa0\x80",
     "\u2028".encode(), "٣".encode(), "²".encode(), b"-", b"-1", b"0", b"1", b"1.5", b"1e999", b"nan", b"inf",
     b"4294967296", b"9223372036854775808", b"9" * 400, b"9" * 5000, b"0x10", b"1_000", b"[", b"]", b"{", b"}", b"(",
@@ -62,7 +62,7 @@ def _repeat(draw: st.DrawFn, content: bytes) -> bytes:
 
 def _insert(draw: st.DrawFn, content: bytes) -> bytes:
     begin = draw(st.integers(0, len(content)))
-    return content[:begin] + draw(st.sampled_from(_TOKENS)) + content[begin:]
+    return content[:begin] + draw(st.sampled_from(TOKENS)) + content[begin:]
 
 
 def _nest(draw: st.DrawFn, content: bytes) -> bytes:
@@ -76,7 +76,7 @@ def _replace_word(draw: st.DrawFn, content: bytes) -> bytes:
     if not words:
         return content
     begin, end = words[draw(st.integers(0, len(words) - 1))]
-    return content[:begin] + draw(st.sampled_from(_TOKENS)) + content[end:]
+    return content[:begin] + draw(st.sampled_from(TOKENS)) + content[end:]
 
 
 def _flip(draw: st.DrawFn, content: bytes) -> bytes:

@@ -153,7 +153,10 @@ def test_cells_take_turns_on_volumes_in_memory_groups(home: Path, device: str, m
 
 def test_where_slices_are_not_sound_the_run_says_why_and_goes_on(home: Path) -> None:
     ended, document, events = run(changed({'duration = "1s"': 'duration = "1s"\ncache = "cold"'}))
-    assert [trial["facts"].get("interleave") for trial in document["trials"]] == [None] * 3
+    trials = document["trials"]
+    # Other tests may fill caches meanwhile, so that a trial was not cold, and is repeated.
+    assert sum(trial["status"] == "ok" for trial in trials) == 3
+    assert {trial["facts"].get("interleave") for trial in trials} == {None}
     (said,) = [event.text for event in events if isinstance(event, Notice) and "sequential trials" in event.text]
     assert said == "sequential trials instead of slices: cache: a cold cache is filled only once"
     assert ended.outcome.failed == 0

@@ -1,14 +1,17 @@
 """Calibration of the planner's costs: the fit, the units, what is printed; without PostgreSQL."""
 
+import math
 import random
+import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from octavo.costs import calibrate, lines, tables
-from octavo.costs.fit import Fit, fit
+from octavo.costs.fit import Fit, UnitCost, fit
 from octavo.costs.measure import ProbeRun
 from octavo.costs.probes import (
     CACHED,
@@ -61,14 +64,51 @@ def test_intervals_cover_planted_costs_about_as_often_as_they_say() -> None:
             if unit in (SEQUENTIAL, RANDOM, CACHED, TUPLE):
                 covered += one.low <= _COSTS[unit] <= one.high
                 total += 1
-    # The estimate is that of medians, which scatter more than the means that the interval is of.
-    assert covered / total > 0.85
+    assert covered / total > 0.91
+
+
+def test_intervals_are_those_of_medians() -> None:
+    """Rounds that are slower or faster as a whole, so that each round's fit is known."""
+    speeds = (0.9, 1.0, 1.02, 1.05, 1.2)
+    found = fit([replace(one, seconds=one.seconds * speeds[one.round - 1]) for one in made(_COSTS)])
+    of_mean = 2.776445 * statistics.stdev(speeds) / 5**0.5  # Student's t, 4 degrees of freedom
+    for unit, one in found.estimates.items():
+        assert one.seconds == pytest.approx(1.02 * _COSTS[unit], rel=1e-6)
+        half = _COSTS[unit] * of_mean * (math.pi / 2) ** 0.5
+        assert (one.low, one.high) == pytest.approx((one.seconds - half, one.seconds + half), rel=1e-5)
+
+
+def test_a_setting_is_as_uncertain_as_its_unit_and_its_time_together() -> None:
+    estimates = {unit: UnitCost(unit, cost, 0.96 * cost, 1.04 * cost) for unit, cost in _COSTS.items()}
+    estimates[RANDOM] = UnitCost(RANDOM, 2e-2, 2e-2 - 6e-4, 2e-2 + 6e-4)
+    found = Fit(estimates, ())
+    unit = lines.cost_unit({8192: found}, cold=True)
+    by_name = {one.name: one for one in lines.settings(found, unit, cold=True)}
+    sequential, random_page = by_name["seq_page_cost"], by_name["random_page_cost"]
+    assert (sequential.low, sequential.value, sequential.high) == (1.0, 1.0, 1.0)  # by definition
+    assert (random_page.low, random_page.high) == pytest.approx((9.5, 10.5))  # 3 % and 4 %
+    (other,) = (one for one in lines.settings(planted(32768), unit, cold=True) if one.name == "seq_page_cost")
+    assert (other.low, other.high) == pytest.approx((4 * 0.96, 4 * 1.04))
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (9.9962, "random_page_cost = 10.0"),
+        (0.99996, "random_page_cost = 1.00"),
+        (1234.5678, "random_page_cost = 1230"),
+        (1.2345e-05, "random_page_cost = 0.0000123"),
+        (0.0, "random_page_cost = 0"),
+    ],
+)
+def test_a_line_has_three_digits(value: float, line: str) -> None:
+    assert lines.conf_lines([lines.CostSetting("random_page_cost", value, value, value, resolved=True)]) == [line]
 
 
 def test_what_costs_nothing_cannot_be_told_from_zero() -> None:
     found = fit(made({**_COSTS, INDEX_TUPLE: 0.0}, noise=0.05))
     assert not found.estimates[INDEX_TUPLE].resolved
-    made_lines = lines.conf_lines(lines.settings(found, 1e-3, cold=True))
+    made_lines = lines.conf_lines(lines.settings(found, lines.cost_unit({8192: found}, cold=True), cold=True))
     assert [line for line in made_lines if "indistinguishable from 0" in line] == [
         line for line in made_lines if line.startswith("cpu_index_tuple_cost")
     ]
@@ -97,8 +137,8 @@ def planted(block: int, *, cold: bool = True) -> Fit:
 
 def test_one_unit_for_all_block_sizes() -> None:
     fits = {block: planted(block) for block in (8192, 32768)}
-    unit = lines.unit_seconds(fits, cold=True)
-    assert unit == pytest.approx(2e-3)
+    unit = lines.cost_unit(fits, cold=True)
+    assert unit.seconds == pytest.approx(2e-3)
     small, large = ({one.name: one.value for one in lines.settings(fits[b], unit, cold=True)} for b in (8192, 32768))
     assert small["seq_page_cost"] == pytest.approx(1.0) and large["seq_page_cost"] == pytest.approx(4.0)
     assert small["random_page_cost"] == pytest.approx(10.0) and large["random_page_cost"] == pytest.approx(10.0)
@@ -106,12 +146,12 @@ def test_one_unit_for_all_block_sizes() -> None:
 
 
 def test_the_unit_of_another_block_goes_by_bytes() -> None:
-    assert lines.unit_seconds({32768: planted(32768)}, cold=True) == pytest.approx(2e-3)
+    assert lines.cost_unit({32768: planted(32768)}, cold=True).seconds == pytest.approx(2e-3)
 
 
 def test_warm_the_unit_is_that_of_the_default_cpu_tuple_cost() -> None:
     found = planted(8192, cold=False)
-    made_settings = lines.settings(found, lines.unit_seconds({8192: found}, cold=False), cold=False)
+    made_settings = lines.settings(found, lines.cost_unit({8192: found}, cold=False), cold=False)
     values = {one.name: one.value for one in made_settings}
     assert values["cpu_tuple_cost"] == pytest.approx(0.01)
     assert values["seq_page_cost"] == pytest.approx(1e-7 / 3e-6)

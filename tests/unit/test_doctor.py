@@ -116,6 +116,30 @@ def test_a_report_counts_its_findings_and_marks_the_stack() -> None:
     assert not report.is_as_bad(found, "error")
 
 
+def test_settings_are_statements_for_a_running_server_and_lines_of_the_file_for_another() -> None:
+    facts = {"setting.random_page_cost": 0.5, "setting.seq_page_cost": 1.0}
+    for more, lines in (
+        ({}, ["ALTER SYSTEM SET random_page_cost = '1.1';", "SELECT pg_reload_conf();"]),
+        ({"server.": {"absent": "the server does not run"}}, ["random_page_cost = 1.1   # postgresql.conf"]),
+        (
+            {"setting.allow_alter_system": False},
+            ["random_page_cost = 1.1   # postgresql.conf", "SELECT pg_reload_conf();"],
+        ),
+    ):
+        results = report.part("x", read_facts(facts | more))["results"]
+        assert next(one["fix"] for one in results if one["rule"] == "random-page-cost") == lines
+
+
+def test_a_setting_of_the_command_line_is_changed_there() -> None:
+    cost = {"value": 0.5, "source": "pg_settings: random_page_cost (command line)"}
+    results = report.part("x", read_facts({"setting.random_page_cost": cost, "setting.seq_page_cost": 1.0}))["results"]
+    (lines,) = (one["fix"] for one in results if one["rule"] == "random-page-cost")
+    assert lines[0].startswith("# random_page_cost is set on the server's command line")
+    cost["source"] = "pg_settings: random_page_cost (configuration file)"
+    results = report.part("x", read_facts({"setting.random_page_cost": cost, "setting.seq_page_cost": 1.0}))["results"]
+    assert next(one["fix"] for one in results if one["rule"] == "random-page-cost")[0].startswith("ALTER SYSTEM")
+
+
 def test_two_reports_are_compared(tmp_path: Path) -> None:
     files: list[Path] = []
     for name, page in (("before", 65536), ("after", 4096)):

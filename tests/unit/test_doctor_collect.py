@@ -113,6 +113,37 @@ def test_no_limit_is_known_to_be_none(tmp_path: Path) -> None:
     assert fact.is_known and fact.value is None
 
 
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cg/a/cpu.max": "250000 100000\n", "cg/cpu.max": "max 100000\n"}, 3),
+        ({"cg/a/cpu.max": "max 100000\n"}, None),
+        ({"cg/a/cpu.cfs_quota_us": "50000\n", "cg/a/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cg/a/cpu.cfs_quota_us": "-1\n", "cg/a/cpu.cfs_period_us": "100000\n"}, None),
+    ],
+)
+def test_the_cpus_that_a_group_may_use(tmp_path: Path, files: dict[str, str], cores: int | None) -> None:
+    mount = "cgroup cgroup rw,cpu" if any("cfs" in name for name in files) else "cgroup2 cgroup2 rw"
+    group = "4:cpu,cpuacct:/a\n" if "cpu" in mount else "0::/a\n"
+    proc = plant(
+        tmp_path, {"self/cgroup": group, "self/mountinfo": f"41 31 0:38 / {tmp_path}/cg rw - {mount}\n"} | files
+    )
+    fact = processes.cpu_limit(None, proc)
+    assert fact.is_known and fact.value == cores
+
+
+def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    root, wal = plant(tmp_path / "root", {"proc/self/mountinfo": ""}), tmp_path / "pg_wal"
+    assert storage._wal_elsewhere(tmp_path, root).unknown
+    wal.symlink_to("/nowhere")
+    assert storage._wal_elsewhere(tmp_path, root).value is True
+    wal.unlink()
+    wal.mkdir()
+    assert storage._wal_elsewhere(tmp_path, root).value is False
+    plant(root, {"proc/self/mountinfo": f"41 31 0:38 / {wal} rw - ext4 x rw\n"})
+    assert storage._wal_elsewhere(tmp_path, root).value is True
+
+
 def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path) -> None:
     number = tmp_path.stat().st_dev
     where = f"{os.major(number)}:{os.minor(number)}"

@@ -87,7 +87,7 @@ def test_more_buffers_than_memory_are_reported_without_a_negative_rest(tmp_path:
 
 def test_before_the_start_settings_are_lines_of_the_configuration_file() -> None:
     _, text = doctor("--before-start", "--shared-buffers", "99TB")
-    assert re.search(r"to do \(restart\): *\n      shared_buffers = '\d+[MG]B'   # postgresql.conf\n", text)
+    assert re.search(r"to do \(restart\): *\n      shared_buffers = \d+[MG]B   # postgresql.conf\n", text)
     assert "ALTER SYSTEM" not in text
 
 

@@ -14,6 +14,7 @@ from octavo import __version__
 from octavo.cli.app import app
 from octavo.cli.output import console
 from octavo.errors import UsageError
+from octavo.workloads import find
 
 
 def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +109,19 @@ except SystemExit:
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ended.stdout.startswith("octavo ")
     assert ended.stderr == ""
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_scale_that_pgbench_may_not_have_is_refused_in_a_line() -> None:
+    (scale,) = (one for one in find("pgbench").factors if one.name == "scale")
+    assert scale.level("1000000") == "1000000"
+    for number in ("1000001", "9" * 30, "-1"):
+        with pytest.raises(UsageError):
+            scale.level(number)
+        finished = octavo("shell", "--scale", number)
+        assert finished.returncode == 2
+        (line,) = finished.stderr.splitlines()
+        assert line.startswith("octavo: invalid value for '--scale'") and "1000000" in line, line
 
 
 def test_the_version_is_printed() -> None:

@@ -101,6 +101,15 @@ def test_a_steady_regime_is_reached_before_its_trial_gives_up(name: str, size: s
         assert 4 * parse_duration(plan.settings.get("checkpoint_timeout", "5min")) < LONGEST_SECONDS
 
 
+@every_size
+def test_costs_are_compared_with_the_defaults_at_the_same_page_size(size: str) -> None:
+    cells = make_cells(find_plan("olap-costs", size=size)[0])
+    for condition in {cell.condition for cell in cells}:
+        here = [cell for cell in cells if cell.condition == condition]
+        assert len({(cell.levels["data_block"], cell.levels["cache"], cell.levels["device"]) for cell in here}) == 1
+        assert sorted(cell.levels["costs"] for cell in here) == ["calibrated", "default", "default", "scaled"]
+
+
 def test_rounds_that_are_asked_for_are_a_limit_beside_a_budget() -> None:
     plan = find_plan("oltp-blocks-demo", rounds=3)[0]
     assert (plan.rounds, plan.last_round, plan.budget) == (3, 3, "10m")

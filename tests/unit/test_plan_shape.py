@@ -57,6 +57,48 @@ def test_pieces_have_no_order() -> None:
     assert shape_of(plan) == SHAPES["18"]["partition-wise"]
 
 
+def test_a_side_of_a_set_operation_may_be_one() -> None:
+    """(a except b) except c: until 17 the first has a Result above it, where the others have a Subquery Scan."""
+
+    def scan(name: str) -> dict[str, Any]:
+        return {"Node Type": "Seq Scan", "Relation Name": name}
+
+    def side(kind: str, below: dict[str, Any]) -> dict[str, Any]:
+        return {"Node Type": kind, "Parent Relationship": "Member", "Plans": [below]}
+
+    def less(*below: dict[str, Any]) -> dict[str, Any]:
+        return {"Node Type": "SetOp", "Strategy": "Hashed", "Command": "Except", "Plans": list(below)}
+
+    def appended(*below: dict[str, Any]) -> dict[str, Any]:
+        return less({"Node Type": "Append", "Plans": list(below)})
+
+    inner = appended(side("Subquery Scan", scan("a")), side("Subquery Scan", scan("b")))
+    before = appended(side("Result", inner), side("Subquery Scan", scan("c")))
+    assert shape_of(before) == shape_of(less(less(scan("a"), scan("b")), scan("c")))
+    filtered = appended({**side("Result", inner), "One-Time Filter": "$0"}, side("Subquery Scan", scan("c")))
+    assert shape_of(filtered) != shape_of(before)
+
+
+def test_a_subplan_looked_up_in_a_hash_table_is_another_plan() -> None:
+    """`NOT IN`, as TPC-H's query 16 has it, spelled by 15 and by 18; EXPLAIN marks only the condition."""
+
+    def plan(condition: str, **more: object) -> Shape:
+        below = {"Node Type": "Seq Scan", "Relation Name": "supplier", "Parent Relationship": "SubPlan",
+                 "Subplan Name": "SubPlan 1"}  # fmt: skip
+        return shape_of({"Node Type": "Seq Scan", "Relation Name": "partsupp", "Filter": condition, "Plans": [below],
+                         **more})  # fmt: skip
+
+    hashed = plan("(NOT (hashed SubPlan 1))")
+    assert hashed == plan("(NOT (ANY (ps_suppkey = (hashed SubPlan 1).col1)))")
+    assert hashed == plan("(NOT (hashed SubPlan 1))", Output=["ps_suppkey", "(hashed SubPlan 1)"])
+    each = plan("(NOT (SubPlan 1))")
+    assert each == plan("(NOT (ANY (ps_suppkey = (SubPlan 1).col1)))") == plan("(hashed SubPlan 10)")
+    assert hashed.identity != each.identity
+    assert from_dict(hashed.as_dict()) == hashed
+    assert hashed.lines() == ["Seq Scan on partsupp", "  hashed SubPlan: Seq Scan on supplier"]
+    assert differences(each, hashed) == ["without SubPlan", "with hashed SubPlan"]
+
+
 def test_what_is_computed_once_has_no_place() -> None:
     """An InitPlan hangs where its value is first wanted, which versions choose differently."""
     plan = json.loads(json.dumps(REAL["18"]["initplan"]))
@@ -137,3 +179,14 @@ def test_a_difference_is_said_in_words() -> None:
     for one in plans.values():
         for other in plans.values():
             assert bool(differences(one, other)) == (one != other)
+
+
+def test_an_index_of_a_subplan_is_not_one_that_its_table_is_read_with() -> None:
+    """As the filter of TPC-H's query 20 has it."""
+    looked_up = Shape("Aggregate", below=(Shape("Index Scan", "lineitem", "lineitem_part"),))
+    scanned = Shape("Aggregate", below=(Shape("Seq Scan", "lineitem"),))
+    before, after = (Shape("Seq Scan", "partsupp", subplans=(one,)) for one in (looked_up, scanned))
+    assert differences(before, after) == ["lineitem: Index Scan using lineitem_part → Seq Scan"]
+    bitmap = Shape("BitmapAnd", below=(Shape("Bitmap Index Scan", index="a"), Shape("Bitmap Index Scan", index="b")))
+    heap = Shape("Bitmap Heap Scan", "partsupp", below=(bitmap,), subplans=(looked_up,))
+    assert differences(before, heap) == ["partsupp: Seq Scan → Bitmap Heap Scan using a+b", "with BitmapAnd"]

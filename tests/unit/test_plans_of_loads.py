@@ -56,7 +56,14 @@ def test_flapping_that_one_loads_statistics_end_is_statistics() -> None:
 
 def test_flapping_that_stays_is_named() -> None:
     found = made(of("8kB", 1, (A, A), A), of("8kB", 2, (B, B), B))
-    assert verdict(found) == ("The flapping is not statistics alone: with those of one load (q7) still differ.")
+    assert verdict(found) == (
+        "The flapping is not statistics alone: with one load's statistics everywhere, plans still differ for q7."
+    )
+
+
+def test_one_load_that_is_analysed_once_cannot_flap() -> None:
+    found = document([of("8kB", 1, (A,), A)], {**FACTS, "loads": 1, "draws": 1})
+    assert verdict(found).startswith("Flapping was not tested")
 
 
 def test_a_draw_alone_may_change_a_plan() -> None:

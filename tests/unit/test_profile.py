@@ -1,5 +1,6 @@
 """The instrument `profile`: what perf says when it fails, and whether it can be of one server alone."""
 
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,8 +64,13 @@ def test_a_perf_that_does_not_fit_the_kernel_is_quoted(
 
 def test_a_perf_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     said = "Error:\\nAccess to performance monitoring is limited.\\nConsider adjusting it.\\n"
-    perf(tmp_path, monkeypatch, f"[ $1 = version ] && exit 0; printf '{said}' >&2; exit 255")
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    perf(
+        tmp_path, monkeypatch, f"[ $1 = version ] && exit 0; trap '' INT; echo >{begun}; printf '{said}' >&2; exit 255"
+    )
     stop = profile.INSTRUMENT.start(server)
+    begun.read_text()  # from here on our signal does not end it
     with pytest.raises(UnavailableError, match=r"^perf record failed: Access to performance monitoring is limited\.$"):
         stop(_NOTHING)
 

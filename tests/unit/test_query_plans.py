@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -47,6 +48,21 @@ def test_methods_that_the_plan_does_not_have_are_switched_off() -> None:
     found = force(planner, LOOP, page_ratio=1.0)
     assert found is not None and found.settings["enable_hashjoin"] == "off"
     assert "enable_nestloop" not in found.settings and "enable_seqscan" not in found.settings
+
+
+def test_a_hash_of_each_worker_is_none_that_they_share() -> None:
+    def plan(kind: str) -> Shape:
+        inner = Shape(f"{kind}Hash", below=(Shape(f"{kind}Seq Scan", "u"),))
+        return Shape("Gather", below=(Shape(f"{kind}Hash Join", below=(Shape("Parallel Seq Scan", "t"), inner)),))
+
+    shared, own = plan("Parallel "), plan("")
+
+    def planner(settings: Mapping[str, str]) -> Shape:
+        return own if settings.get("enable_parallel_hash") == "off" else shared
+
+    found = force(planner, own, page_ratio=1.0, tries=60)
+    assert found is not None and "enable_hashjoin" not in found.settings
+    assert force(lambda settings: own, shared, page_ratio=1.0, tries=60) is None
 
 
 def test_the_rest_is_searched_from_what_comes_nearest() -> None:
@@ -128,6 +144,24 @@ def test_costs_are_compared_by_the_plans_that_they_choose() -> None:
     assert (default.seconds, scaled.seconds) == pytest.approx((1.0, 0.5))
     assert (default.regret, scaled.regret) == pytest.approx((2.0, 1.0))
     assert default.worst == ("q1", pytest.approx(2.0))
+    assert default.queries == 1
+
+
+def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
+    """Plan B, the default costs' at 32 kB, did not end: no costs have a sum there that could be compared."""
+    table = planted()
+    next(one for one in table.entries if (one.block, one.plan) == (LARGE, INDEX.identity)).seconds[:] = [1.0, None]
+    default, scaled = (chosen([table], costs, LARGE, SMALL) for costs in ("default", "scaled"))
+    assert (default.queries, default.regret, default.worst, default.cut_off) == (0, None, None, ("q1",))
+    assert (scaled.queries, scaled.regret, scaled.cut_off) == (0, None, ())
+    made = document([table, replace(planted(), query="q2")], SMALL, ["default", "scaled"], {"statistics": "own"})
+    json.dumps(made, allow_nan=False)
+    out = StringIO()
+    Console(file=out, width=120).print(view(made))
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert "default 32kB 1 1.00 s 500 ms × 2.00 2 q2 × 2.00" in lines
+    assert "Cancelled at the time limit, and not in these times: q1 (default, 32kB)." in lines
+    assert "q1 A 100 % B cut off" in lines
 
 
 # ── Where plans part ──────────────────────────────────────────────────────────────────────────

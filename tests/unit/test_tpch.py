@@ -12,8 +12,9 @@ from octavo.costs.calibrate import CalibrationRequest
 from octavo.errors import OctavoError, UsageError
 from octavo.observation import Observation
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
+from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.costs import cost_settings
-from octavo.workloads.tpch.duckdb_tpch import QUERIES, RANDOM_TEXT, known, rows_of
+from octavo.workloads.tpch.duckdb_tpch import ORDERED_BY, QUERIES, RANDOM_TEXT, known, rows_of
 from octavo.workloads.tpch.query import Ran, Session, document
 from octavo.workloads.tpch.references import References
 
@@ -61,6 +62,25 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
 
 
+@pytest.mark.parametrize("number", [number for number in QUERIES if number in ORDERED_BY and number != 13])
+def test_a_result_in_another_order_than_the_query_asks_for_is_wrong(number: int) -> None:
+    reference = known().answer(1.0, number)
+    assert reference is not None
+    References("1", None).check(number, reference, "8kB")
+    if len(set(answers.keys(reference, ORDERED_BY[number]))) > 1:
+        with pytest.raises(OctavoError, match=f"q{number} at scale factor 1: wrong order of rows"):
+            References("1", None).check(number, reference[::-1], "8kB")
+    text = known().queries[number].lower().rpartition("order by")[2].partition("limit")[0]
+    header = known().answers[1.0][number][0]
+    assert [header[column] for column in ORDERED_BY[number]] == [one.split()[0] for one in text.split(",")]
+
+
+def test_queries_that_are_not_known_to_be_ordered_are_not() -> None:
+    plain = [number for number in QUERIES if number not in ORDERED_BY]
+    assert plain == [6, 14, 17, 19]
+    assert not any("order by" in known().queries[number].lower() for number in plain)
+
+
 def test_random_text_is_left_out_and_a_row_too_few_is_not() -> None:
     reference = known().answer(0.01, 20)
     assert reference is not None
@@ -91,6 +111,9 @@ def test_numbers_are_equal_as_rounded(value: str, reference: str, equal: bool) -
 
 def test_rows_that_are_equal_for_the_order_may_come_in_any_order() -> None:
     answers.check([("1", "b"), ("1", "a")], [("1", "a"), ("1", "b")], "q")
+    answers.check([("1", "b"), ("1", "a")], [("1", "a"), ("1", "b")], "q", ordered_by=(0,))
+    with pytest.raises(OctavoError, match="q: wrong order of rows: row 1, column 2 is 'b', not 'a'"):
+        answers.check([("1", "b"), ("1", "a")], [("1", "a"), ("1", "b")], "q", ordered_by=(0, 1))
     assert answers.digest([("1", "b"), ("1", "a")]) == answers.digest([("1", "a"), ("1", "b")])
     assert answers.digest([("1", "b")]) != answers.digest([("1b", "")])
 
@@ -101,6 +124,10 @@ def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> N
     other.check(5, [("CHINA", "1.00")], "32kB")
     with pytest.raises(OctavoError, match="it differs at 32kB from another cell's result"):
         other.check(5, [("CHINA", "1.01")], "32kB")
+    rows = [("CHINA", "2.00"), ("INDIA", "1.00")]
+    References("0.38", None).check(5, rows, "8kB")
+    with pytest.raises(OctavoError, match="wrong order of rows: it differs at 32kB"):
+        References("0.38", None).check(5, rows[::-1], "32kB")
 
 
 def ran(seconds: float, rows: tuple[answers.Row, ...] | None = (("1",),)) -> Ran:
@@ -173,6 +200,16 @@ def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -
     assert (None, 1) not in numbers(result.observations, "seconds")
     assert numbers(result.observations, "seconds")["q6", 2] == 1.0
     assert (result.facts["timed_out"], result.facts["restarts"]) == (["q6 (1)"], 3)
+
+
+def test_plans_of_a_query_have_an_order_of_their_own() -> None:
+    """Two trials whose runs had the same two plans, one after the other, had the same plans."""
+    other = {"Plan": {"Node Type": "Seq Scan", "Relation Name": "lineitem"}}
+    one, again = Captured(), Captured()
+    for captured, plans in ((one, (PLAN, other)), (again, (other, PLAN))):
+        for repetition, plan in enumerate(plans, 1):
+            captured.add("q1", f"q1.{repetition}", [plan])
+    assert one.facts()["plans"] == again.facts()["plans"]
 
 
 def test_a_wrong_result_ends_the_trial() -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from octavo.analysis.compare import Comparison, StoredRun, compare, distinguishing_factors, shared_names
-from octavo.analysis.trials import used_trials
+from octavo.analysis.limitations import CANCELLED, warnings
+from octavo.analysis.trials import cut_off, used_trials
 from octavo.errors import UsageError
 from octavo.plan.model import restore_plan
 from octavo.store.store import Store
@@ -156,8 +157,21 @@ def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) ->
             "loads (temperature, neighbours, placement of memory and files): compare two runs of the same plan to "
             "see them."
         )
+    found += warned_of(runs)
     if any(row["conditional"] for row in headline):
         found.append("Too few loads to generalise: the intervals hold for the loads that were measured.")
     unfinished = (run.record for run in runs if run.record.status != "finished")
     found += [f"{record.id} is {record.status}: more trials may change this." for record in unfinished]
     return found
+
+
+def warned_of(runs: Sequence[StoredRun]) -> list[str]:
+    """What the runs' own reports warn of, with the name of the run: a query that was cancelled in one is not among
+    what is compared."""
+    found = [
+        f"{run.record.id}: {text[0].lower()}{text[1:]}"
+        for run in runs
+        for kind in ("alarm", "limit")
+        for text in warnings(run.trials, run.cells, run.record.metrics, kind)
+    ]
+    return [*found, CANCELLED] if any(cut_off(used_trials(run.trials)) for run in runs) else found

@@ -14,7 +14,7 @@ from octavo.analysis.interim import (
     single_analysis,
 )
 from octavo.analysis.layout import Layout
-from octavo.analysis.trials import TrialKey, given_up, used_trials, values_of
+from octavo.analysis.trials import TrialKey, given_up, used_trials, values_of_wholes
 from octavo.analysis.verdict import VerdictRule, rounds_needed
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -181,7 +181,7 @@ def _histories(
     used = used_trials(trials)
     lost = given_up(trials)
     result: list[tuple[Condition, list[Cell], InterimAnalyses]] = []
-    for one in analysed_conditions(plan, cells, trials, used, _primary(used, metric)):
+    for one in analysed_conditions(plan, cells, trials, used, values_of_wholes(used, metric)):
         condition, history = one.condition, one.history
         still_open = [cell for row in history.open(condition.question) if (cell := condition.cells[row]).id not in lost]
         if condition.cells[condition.question.rows(Role.BASELINE)[0]].id in lost:
@@ -193,8 +193,3 @@ def _histories(
 def _more(condition: Condition, last: InterimAnalysis | None, row: int) -> int | None:
     estimate = None if last is None else last.estimate(row)
     return None if estimate is None else rounds_needed(estimate, rule_of(condition, last, for_row=row))
-
-
-def _primary(used: Mapping[TrialKey, TrialRecord], metric: str) -> dict[TrialKey, float]:
-    found = {place: values_of(trial, items=False).get((None, metric)) for place, trial in used.items()}
-    return {place: value for place, value in found.items() if value is not None}

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from octavo.analysis.device_limits import limits_during
-from octavo.analysis.trials import TrialKey, values_of
+from octavo.analysis.trials import CUT_OFF, TrialKey, values_of
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
@@ -44,7 +44,8 @@ def item_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
         limits = limits_during(device_of[cell_id], trial)
         known = {"requests_limit": limits.requests or 0.0, "bytes_limit": limits.bytes or 0.0}
         for item, values in by_item.items():
-            if all(name in values for name in _NEEDED):
+            # Of an item with cancelled runs the time is that of the others, and what was used is that of all.
+            if all(name in values for name in _NEEDED) and not values.get(CUT_OFF):
                 by_cell.setdefault(cell_id, {}).setdefault(item, []).append(values | known)
     rows: list[dict[str, Any]] = []
     for cell in cells:

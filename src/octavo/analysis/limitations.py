@@ -4,12 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis.number_format import ratio
-from octavo.analysis.trials import Key, TrialKey
+from octavo.analysis.trials import CUT_OFF, Key, TrialKey
 from octavo.plan.cells import Cell
 from octavo.plan.condition_text import condition_text
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 from octavo.units import human_count
+
+# What follows from runs that were cancelled, beside the sentence that names them.
+CANCELLED = (
+    "An item of which a run was cancelled at the time limit has no time and no ratio in that cell, and neither has the "
+    "total: the runs that ended are the fast ones."
+)
 
 
 def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary: str, title: str) -> list[str]:
@@ -36,20 +42,23 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
 def warnings(
     trials: Sequence[TrialRecord], cells: Sequence[Cell], metrics: Mapping[str, Mapping[str, Any]], kind: str
 ) -> list[str]:
-    """A sentence for each metric with this kind of `Metric.warns` that is above zero in any trial, counted or not."""
+    """A sentence for each metric with this kind of `Metric.warns` that is above zero in any trial, counted or not; with
+    the items that have it."""
     labels = {cell.id: cell.label for cell in cells}
     found: list[str] = []
     for name, metric in metrics.items():
         if metric.get("warns") != kind:
             continue
-        seen = [
-            (trial, one.value) for trial in trials for one in trial.observations if one.metric == name and one.value > 0
-        ]
+        seen = [(trial, one) for trial in trials for one in trial.observations if one.metric == name and one.value > 0]
         if not seen:
             continue
-        where = ", ".join(dict.fromkeys(labels[trial.cell] for trial, _ in seen))
+        items: dict[str, dict[str, None]] = {}
+        for trial, one in seen:
+            items.setdefault(labels[trial.cell], {}).update({one.item: None} if one.item else {})
+        named = [f"{label}: {', '.join(its)}" if its else label for label, its in items.items()]
+        where = ("; " if any(items.values()) else ", ").join(named)
         number = human_count(len({id(trial) for trial, _ in seen}), "trial")
-        amount = f"{sum(value for _, value in seen):,.0f} " if kind == "alarm" else ""
+        amount = f"{sum(one.value for _, one in seen):,.0f} " if kind == "alarm" else ""
         found.append(f"{metric['title'][0].upper()}{metric['title'][1:]}: {amount}in {number} ({where}).")
     return found
 
@@ -68,6 +77,8 @@ def limits(
     if loads:
         which = "the one load that was" if loads == [1] else f"the {_numbers(loads)} loads that were"
         found.append(f"Conditional verdicts hold only for {which} measured; another load may give another result.")
+    if any(metric == CUT_OFF for _, metric in values):
+        found.append(CANCELLED)
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
     hosts = max((int(effect.get("hosts", 1)) for effect in effects), default=1)

@@ -10,21 +10,25 @@ from typing import Any
 
 from octavo.analysis.trials import TrialKey
 from octavo.plan.cells import Cell
+from octavo.plan.parts import host_of_part
 from octavo.postgres.plan_diff import differences
 from octavo.postgres.plan_shape import from_dict
 from octavo.store.records import TrialRecord
 
 Rows = list[dict[str, Any]]
+# The host in its fleet, 0 without one, and the number of the load there: each host has made its own.
+Load = tuple[int, int]
 
 
 def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Rows:
     """A row for each condition and item: how many plans there were, and by cell the letter of each load's plan.
 
     Trials tell their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
-    baseline's; they name plans of that item only. `shapes` has, by letter, the lines of the plan and its differences
-    from plan A in words, for plans whose shape is known. Empty where no trial tells.
+    baseline's; they name plans of that item only. Several plans on one load have a letter together. `shapes` has, by
+    letter, the lines of the plan and its differences from plan A in words, for plans whose shape is known. Loads of a
+    fleet are named `HOST.LOAD`. Empty where no trial tells.
     """
-    seen: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
+    seen: dict[tuple[str, str], dict[str, dict[Load, str]]] = {}
     shapes: dict[str, Mapping[str, Any]] = {}
     by_id = {cell.id: cell for cell in cells}
     for trial in used.values():
@@ -32,8 +36,9 @@ def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Row
         shapes |= (trial.facts or {}).get("plan_shapes", {})
         for item, plan in reported.items():
             if plan:
-                by_cell = seen.setdefault((by_id[trial.cell].condition, item), {})
-                by_cell.setdefault(trial.cell, {})[trial.load] = plan
+                by_load = seen.setdefault((by_id[trial.cell].condition, item), {}).setdefault(trial.cell, {})
+                load = host_of_part(trial.part), trial.load
+                by_load[load] = _together(by_load.get(load, plan), plan)
     letters = _letters(cells, seen)
     return [
         {
@@ -43,7 +48,7 @@ def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Row
             "cells": [
                 {
                     "cell": cell.id,
-                    "by_load": {str(load): letters[item][plan] for load, plan in sorted(by_cell[cell.id].items())},
+                    "by_load": {_name(load): letters[item][plan] for load, plan in sorted(by_cell[cell.id].items())},
                 }
                 for cell in cells
                 if cell.id in by_cell
@@ -78,8 +83,18 @@ def letter(number: int) -> str:
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
+def _together(one: str, other: str) -> str:
+    """Plans with a stroke between them, as a trial has them whose runs do not agree."""
+    return one if one == other else "/".join(sorted({*one.split("/"), *other.split("/")}))
+
+
+def _name(load: Load) -> str:
+    host, number = load
+    return f"{host}.{number}" if host else str(number)
+
+
 def _letters(
-    cells: Sequence[Cell], seen: Mapping[tuple[str, str], Mapping[str, Mapping[int, str]]]
+    cells: Sequence[Cell], seen: Mapping[tuple[str, str], Mapping[str, Mapping[Load, str]]]
 ) -> dict[str, dict[str, str]]:
     """By item: the letter of each plan, in the order of the cells with the baselines first; conditions share them."""
     order = sorted(cells, key=lambda cell: not cell.baseline)

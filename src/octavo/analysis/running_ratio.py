@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from octavo.analysis.trials import used_trials, values_of
+from octavo.analysis.trials import used_trials, values_of_wholes
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
@@ -12,9 +12,7 @@ def running_ratios(cells: Sequence[Cell], trials: Sequence[TrialRecord], metric:
     """By condition and label, the geometric mean so far of cell / baseline within rounds."""
     names = {cell.id: cell for cell in cells}
     baselines = {cell.condition: cell.id for cell in cells if cell.baseline}
-    values = {
-        place: values_of(trial, items=False).get((None, metric), 0.0) for place, trial in used_trials(trials).items()
-    }
+    values = values_of_wholes(used_trials(trials), metric)
     logarithms: dict[tuple[str, str], list[float]] = {}
     for (round_number, part, identifier), value in values.items():
         cell = names[identifier]

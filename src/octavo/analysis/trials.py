@@ -17,6 +17,11 @@ _ROUNDS_OF_FAILURES = 2
 _ROUNDS_WITHOUT_VALID = 3
 _OF_OTHERS = frozenset({"clock", "steal", "foreign_cpu", "foreign_io", "knobs"})
 
+# By this metric a workload marks runs of an item that were cancelled at a time limit. The times of such an item, and of
+# the whole, would be those of the runs that ended, which are the fast ones.
+CUT_OFF = "timed_out"
+_TIMES = frozenset({"seconds", "seconds_min", "seconds_median"})
+
 
 def used_trials(trials: Iterable[TrialRecord]) -> dict[TrialKey, TrialRecord]:
     """The trial that counts in each place: the valid one of the last attempt, the latest if retried."""
@@ -45,12 +50,38 @@ def values_of(trial: TrialRecord, *, items: bool = True) -> dict[Key, float]:
 
 
 def values_by_key(used: Mapping[TrialKey, TrialRecord]) -> dict[Key, dict[TrialKey, float]]:
-    """Every number of the trials that count: by item and metric, then by place."""
+    """Every number of the trials that count: by item and metric, then by place. Without the times of a cell's item, and
+    of its whole, of which a run was cancelled in any of the cell's trials: those of the other trials would be a
+    selection."""
     result: dict[Key, dict[TrialKey, float]] = {}
+    cancelled = cut_off(used)
     for place, trial in used.items():
         for key, value in values_of(trial).items():
-            result.setdefault(key, {})[place] = value
+            if key[1] not in _TIMES or (trial.cell, key[0]) not in cancelled:
+                result.setdefault(key, {})[place] = value
     return result
+
+
+def values_of_wholes(used: Mapping[TrialKey, TrialRecord], metric: str) -> dict[TrialKey, float]:
+    """One number of the trials that count as wholes, by place; as `values_by_key` has it."""
+    cancelled = cut_off(used) if metric in _TIMES else set[tuple[str, str | None]]()
+    found = {
+        place: values_of(trial, items=False).get((None, metric))
+        for place, trial in used.items()
+        if (trial.cell, None) not in cancelled
+    }
+    return {place: value for place, value in found.items() if value is not None}
+
+
+def cut_off(used: Mapping[TrialKey, TrialRecord]) -> set[tuple[str, str | None]]:
+    """The cells with their items of which a run was cancelled in any trial that counts, and with None for the whole."""
+    return {
+        (trial.cell, item)
+        for trial in used.values()
+        for one in trial.observations
+        if one.metric == CUT_OFF and one.value > 0
+        for item in (one.item, None)
+    }
 
 
 def given_up(trials: Iterable[TrialRecord]) -> set[str]:

@@ -13,7 +13,8 @@ def shell(
     name: Annotated[
         str | None, typer.Option(help="A build by its name in octavo build ls, instead of sizes and version.")
     ] = None,
-    scale: Annotated[int, typer.Option(help="Load pgbench's tables at this scale; 0: none.", min=0)] = 0,
+    # As large as the factor `scale` of pgbench may be.
+    scale: Annotated[int, typer.Option(help="Load pgbench's tables at this scale; 0: none.", min=0, max=1_000_000)] = 0,
     setting: Annotated[
         list[str] | None, typer.Option("-c", "--setting", help="Setting for the server; repeatable.")
     ] = None,

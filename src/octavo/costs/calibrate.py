@@ -66,19 +66,19 @@ def calibrate_server(dsn: str, request: CalibrationRequest, tell: Tell) -> dict[
 
 
 def document(fits: Mapping[int, Fit], request: CalibrationRequest, facts: Mapping[str, Any]) -> dict[str, Any]:
-    unit = lines.unit_seconds(fits, cold=request.cold)
+    unit = lines.cost_unit(fits, cold=request.cold)
     return {
         "schema_version": 1,
         "cache": "cold" if request.cold else "warm",
         "rounds": request.rounds,
         "confidence": CONFIDENCE,
-        "unit_seconds": unit,
+        "unit_seconds": unit.seconds,
         **facts,
         "data_blocks": [_of_block(block, found, unit, cold=request.cold) for block, found in fits.items()],
     }
 
 
-def _of_block(block: int, found: Fit, unit: float, *, cold: bool) -> dict[str, Any]:
+def _of_block(block: int, found: Fit, unit: lines.CostUnit, *, cold: bool) -> dict[str, Any]:
     made = lines.settings(found, unit, cold=cold)
     return {
         "data_block": format_size(block),

@@ -2,10 +2,11 @@
 
 Errors are relative: a query of 3 ms counts as much as one of 3 s. The estimate is fitted to each query's median over
 the rounds, with no cost below zero (Lawson and Hanson, "Solving Least Squares Problems", 1974). The interval is that of
-Student's t over fits to single rounds, which are independent of each other; what the model does not have shows in the
-residuals instead.
+Student's t over fits to single rounds, which are independent of each other; as it is one of means, it is widened by
+what medians of normal errors scatter more at the most. What the model does not have shows in the residuals instead.
 """
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from octavo.errors import OctavoError
 
 UNITS = (SEQUENTIAL, RANDOM, CACHED, CACHED_RANDOM, TUPLE, INDEX_TUPLE, OPERATOR)
 CONFIDENCE = 0.95
+# The standard error of a median over that of a mean, of many normal numbers; of few it is less.
+_OF_MEDIANS = math.sqrt(math.pi / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ def fit(measured: Sequence[ProbeRun]) -> Fit:
     ]
     best = _solve(middle, units)
     single = np.array([_solve([one for one in measured if one.round == number], units) for number in rounds])
-    spread = stats.t.ppf((1 + CONFIDENCE) / 2, len(rounds) - 1) * single.std(axis=0, ddof=1) / len(rounds) ** 0.5
+    of_means = stats.t.ppf((1 + CONFIDENCE) / 2, len(rounds) - 1) * single.std(axis=0, ddof=1) / len(rounds) ** 0.5
+    spread = _OF_MEDIANS * of_means
     estimates = {
         unit: UnitCost(unit, float(value), float(value - half), float(value + half))
         for unit, value, half in zip(units, best, spread, strict=True)

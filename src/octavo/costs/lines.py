@@ -5,8 +5,10 @@ one of 8 kB, so that the unit is kept over the sizes: cold, what 8 kB of a seque
 next to nothing, what 100 rows take, as with the default cpu_tuple_cost of 0.01.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from octavo.costs.fit import Fit, UnitCost
 from octavo.costs.probes import CACHED, CACHED_RANDOM, INDEX_TUPLE, OPERATOR, RANDOM, SEQUENTIAL, TUPLE
@@ -24,7 +26,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CostSetting:
     """A setting with its interval, and whether that excludes zero."""
 
     name: str
@@ -34,36 +36,48 @@ class Setting:
     resolved: bool
 
 
-def unit_seconds(fits: Mapping[int, Fit], *, cold: bool) -> float:
-    """Seconds that a cost of 1 stands for; `fits` by block in bytes. Raises OctavoError when it was not measured.
+@dataclass(frozen=True, slots=True)
+class CostUnit:
+    """What a cost of 1 stands for: seconds, and the estimate that they follow from."""
+
+    seconds: float
+    of: UnitCost
+
+
+def cost_unit(fits: Mapping[int, Fit], *, cold: bool) -> CostUnit:
+    """The unit of all of these fits, by block in bytes. Raises OctavoError when it was not measured.
 
     Without an 8 kB block among them, the nearest one's sequential page by bytes.
     """
     block = min(fits, key=lambda one: abs(one - _REFERENCE))
-    estimates = fits[block].estimates
-    found = estimates[SEQUENTIAL].seconds * _REFERENCE / block if cold else estimates[TUPLE].seconds * _TUPLES
-    if found <= 0:
+    of = fits[block].estimates[SEQUENTIAL if cold else TUPLE]
+    seconds = of.seconds * (_REFERENCE / block if cold else _TUPLES)
+    if seconds <= 0:
         what = "a page" if cold else "a row"
         raise OctavoError(f"{what} takes too little time here to be measured; use more --rounds, or a quieter machine")
-    return found
+    return CostUnit(seconds, of)
 
 
-def settings(found: Fit, unit: float, *, cold: bool) -> list[Setting]:
+def settings(found: Fit, unit: CostUnit, *, cold: bool) -> list[CostSetting]:
     """The planner's cost settings, in this unit."""
-    made: list[Setting] = []
+    made: list[CostSetting] = []
     for name, (when_cold, when_warm) in _SETTINGS.items():
         estimate = found.estimates[when_cold if cold else when_warm]
         made.append(_setting(name, estimate, unit))
     return made
 
 
-def _setting(name: str, estimate: UnitCost, unit: float) -> Setting:
-    return Setting(
-        name, estimate.seconds / unit, max(0.0, estimate.low) / unit, estimate.high / unit, estimate.resolved
-    )
+def _setting(name: str, estimate: UnitCost, unit: CostUnit) -> CostSetting:
+    """A quotient of two estimates, which are taken to be independent; what the unit was made from has no error."""
+    value = estimate.seconds / unit.seconds
+    half = 0.0
+    if estimate is not unit.of:
+        of_unit = value * (unit.of.high - unit.of.seconds) / unit.of.seconds
+        half = math.hypot((estimate.high - estimate.seconds) / unit.seconds, of_unit)
+    return CostSetting(name, value, max(0.0, value - half), value + half, estimate.resolved)
 
 
-def conf_lines(made: Sequence[Setting]) -> list[str]:
+def conf_lines(made: Sequence[CostSetting]) -> list[str]:
     """For postgresql.conf; a cost that cannot be told from zero is given as measured, and says so."""
     return [
         f"{one.name} = {figure(one.value)}" + ("" if one.resolved else "  # indistinguishable from 0") for one in made
@@ -73,12 +87,7 @@ def conf_lines(made: Sequence[Setting]) -> list[str]:
 def figure(value: float) -> str:
     """Three significant digits, without an exponent.
 
-    >>> figure(1.0), figure(10.237), figure(0.00012345), figure(0)
-    ('1.00', '10.2', '0.000123', '0')
+    >>> figure(1.0), figure(10.237), figure(0.00012345), figure(0), figure(9.999), figure(1234.5)
+    ('1.00', '10.2', '0.000123', '0', '10.0', '1230')
     """
-    if value <= 0:
-        return "0"
-    digits = 2
-    while value * 10 ** (digits - 2) < 1 and digits < 12:
-        digits += 1
-    return f"{value:.{digits}f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    return "0" if value <= 0 else f"{Decimal(f'{value:#.3g}'):f}"

@@ -4,16 +4,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import Line, alter
 from octavo.hugepages.groups import GroupLimit
 from octavo.hugepages.pool import NodePool, PoolState
 from octavo.hugepages.savings import predictable, table_bytes
-from octavo.units import human_size
+from octavo.units import format_size, human_size
 
 MB = 1024**2
 GB = 1024**3
 # Shared memory besides shared_buffers, before PostgreSQL 15 can be asked for it: seen here 6 to 13 % at 8 kB blocks
 # (docs/hugepages.md: 128 MB takes 144 MB, 16 MB takes 24 MB).
 _BESIDE = 0.13
+# Values of shmem_enabled with which shared memory may get transparent huge pages.
+SHMEM_THP = ("always", "within_size", "force")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,18 @@ def least_read(asked: RuleFacts) -> int:
     return max(asked.whole("host.memory.page_bytes"), asked.whole_or_none("host.fs.block_bytes") or 0)
 
 
+def is_standby(asked: RuleFacts) -> bool:
+    """Whether it is known to be one."""
+    return asked.has("server.in_recovery") and asked.flag("server.in_recovery")
+
+
+def set_buffers(asked: RuleFacts, size: int) -> tuple[Line, ...]:
+    """shared_buffers; first, with huge_pages = on, the pages without which a server with more of it does not start."""
+    more = size > asked.whole("setting.shared_buffers") and asked.text_or_none("setting.huge_pages") == "on"
+    pages = ("# first the huge pages for it, or it does not start with huge_pages = on: octavo hugepages plan",)
+    return (*(pages if more else ()), alter("shared_buffers", format_size(size)))
+
+
 def percent(share: float) -> str:
     """A share for prose.
 
@@ -109,11 +124,3 @@ def percent(share: float) -> str:
     ('12 %', '0.4 %')
     """
     return f"{share * 100:.0f} %" if share >= 0.0095 else f"{share * 100:.1g} %"
-
-
-def alter(name: str, value: str) -> str:
-    """The line that sets it."""
-    return f"ALTER SYSTEM SET {name} = '{value}';"
-
-
-RELOAD = "SELECT pg_reload_conf();"

@@ -1,14 +1,18 @@
 """Rules over facts: each is ok, a finding, unknown with the reason, or not applicable."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import Line, written
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["finding", "unknown", "ok", "not applicable"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+# "pg_settings: work_mem (command line)"
+_SOURCE = re.compile(r"^pg_settings: .* \(([a-z ]+)\)$")
 STATUSES: tuple[Status, ...] = ("finding", "unknown", "ok", "not applicable")
 
 
@@ -30,7 +34,7 @@ class Finding:
     severity: Severity
     seen: str
     cost: str
-    fix: tuple[str, ...]
+    fix: tuple[Line, ...]
     takes: str
     check: str
 
@@ -66,8 +70,8 @@ class Result:
         """Of a finding."""
         return self.finding and self.finding.severity
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+    def as_dict(self, *, running: bool = True, in_file: bool = False) -> dict[str, Any]:
+        """For JSON; the lines to use as `lines.written` writes them."""
         found: dict[str, Any] = {
             "rule": self.rule,
             "status": self.status,
@@ -79,11 +83,19 @@ class Result:
         if self.finding is not None:
             found |= {
                 "cost": self.finding.cost,
-                "fix": list(self.finding.fix),
+                "fix": written(self.finding.fix, running=running, in_file=in_file, sources=self._sources()),
                 "takes": self.finding.takes,
                 "check": self.finding.check,
             }
         return found
+
+    def _sources(self) -> dict[str, str]:
+        """Where the settings that were asked for are from, by name, as pg_settings says it."""
+        return {
+            fact.name.removeprefix("setting."): match[1]
+            for fact in self.evidence
+            if (match := _SOURCE.search(fact.source)) is not None
+        }
 
 
 def examine(facts: Facts, rules: Iterable[DoctorRule]) -> list[Result]:

@@ -31,7 +31,6 @@ _MOST_WAITING_SECONDS = 30.0
 # And how long looking at it may take besides the time that it is watched: what it leads us to may not answer, either.
 _MOST_LOOKING_SECONDS = 60.0
 _SILENT = "not examined, because others do not respond; give it with --dsn"
-_SET = re.compile(r"ALTER SYSTEM SET (\S+) = ('.*');")
 _PORT = re.compile(r"[0-9]{1,5}")
 # Where libpq is told to go by who started us.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
@@ -264,10 +263,4 @@ def of_program(program: Path) -> dict[str, Any]:
 
 def before_start(shared_buffers: int, huge_pages: str) -> dict[str, Any]:
     """This host, for a server that does not exist yet."""
-    facts = gather.before_start(shared_buffers, huge_pages, Path("/"))
-    found = report.part("before the start of a server", facts)
-    for one in found["results"]:
-        if one["status"] == "finding":
-            # No server can be told so yet.
-            one["fix"] = [_SET.sub(r"\1 = \2   # postgresql.conf", line) for line in one["fix"]]
-    return found
+    return report.part("before the start of a server", gather.before_start(shared_buffers, huge_pages, Path("/")))

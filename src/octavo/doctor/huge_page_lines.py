@@ -2,11 +2,13 @@
 
 from octavo.doctor.amounts import HugePages, shared_memory
 from octavo.doctor.facts import RuleFacts
-from octavo.hugepages.advice import SYSCTL_FILE, advise
+from octavo.doctor.lines import Line
+from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
+from octavo.hugepages.limits import kubernetes_resource
 from octavo.hugepages.needed import ServerPages
 
 
-def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
+def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     """What to write where, as exact lines."""
     pool = wanted.pool
     server = ServerPages(
@@ -27,6 +29,22 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
         [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]]
         or [f"# on the kernel's command line: {told['kernel_command_line']}"]
     )  # fmt: skip
-    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, _, value in
-                (line.partition(" = ") for line in told["postgresql_conf"])]  # fmt: skip
-    return (*boot, *settings)
+    return (
+        *on_the_host(asked),
+        *boot,
+        f"cat {told['sysfs']}   # restart only when it prints {told['pool_pages']}: with fewer pages it does not start",
+        *_pod(asked, wanted),
+        *settings(pool.page, server, wanted.default),
+    )
+
+
+def on_the_host(asked: RuleFacts) -> tuple[str, ...]:
+    """A comment where this is a container, which cannot change the pool of its host."""
+    container = asked.text_or_none("host.container")
+    return (f"# on the host of this container ({container}):",) if container else ()
+
+
+def _pod(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
+    if asked.text_or_none("host.container") != "Kubernetes":
+        return ()
+    return (f"# in the pod: resources: {{limits: {{{kubernetes_resource(wanted.pool.page, wanted.needed)}}}}}",)

@@ -2,21 +2,31 @@
 
 from octavo.doctor.amounts import least_read
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 _LARGEST_BLOCK = 32768
+_SMALL_PAGE = 4096
 
 
 def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str]:
     """What to write, what makes it hold, and how to check it."""
     unit, page, block = least_read(asked), asked.whole("host.memory.page_bytes"), asked.whole("setting.block_size")
     if unit == page:
+        larger = f"octavo build --data-block {format_size(min(unit, _LARGEST_BLOCK))}"
+        if asked.text_or_none("host.machine") != "aarch64":
+            lines = (
+                "# a kernel with 4 kB pages, where the distribution has one; or a build with larger data blocks:",
+                larger,
+            )
+            return lines, "dump and restore", "SHOW block_size;"
         lines = (
+            *_cannot_be_mounted(asked),
             "# RHEL 9, Oracle Linux 9 and later on Arm: the 4 kB kernel is a package of its own",
             "dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q --qf "
             "'%{version}-%{release}.%{arch}\\n' kernel-core | tail -1)",
+            "# Ubuntu: linux-generic for linux-generic-64k; Raspberry Pi OS: kernel=kernel8.img in config.txt",
             "# RHEL 8 on Arm has 64 kB pages only: another distribution, or a build with larger data blocks",
-            f"octavo build --data-block {format_size(min(unit, _LARGEST_BLOCK))}",
+            larger,
         )
         return lines, "reboot", "getconf PAGESIZE"
     if asked.text_or_none("host.fs.type") == "zfs":
@@ -27,7 +37,21 @@ def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str
             "zfs get recordsize DATASET",
         )
     return (
-        ("# make a filesystem of 4 kB blocks and move the data directory there", "mkfs.xfs -b size=4096 DEVICE"),
+        (
+            "# a filesystem of 4 kB blocks on another device, whose content is lost; copy the data directory there",
+            "mkfs.xfs -b size=4096 DEVICE",
+        ),
         "restart",
         "stat -f -c %s DATA_DIRECTORY",
+    )
+
+
+def _cannot_be_mounted(asked: RuleFacts) -> tuple[str, ...]:
+    """A warning where the filesystem's blocks are larger than the pages of the other kernel."""
+    block = asked.whole_or_none("host.fs.block_bytes") or 0
+    if block <= _SMALL_PAGE:
+        return ()
+    return (
+        f"# first copy the data directory: its filesystem has blocks of {human_size(block)}, which few kernels with "
+        "pages of 4 kB mount",
     )

@@ -15,12 +15,14 @@ SCHEMA_VERSION = 1
 def part(name: str, facts: Facts, problem: str | None = None) -> dict[str, Any]:
     """What is said of one server; `problem` is why it could not be asked."""
     results = examine(facts, RULES.values())
+    running = not facts["server.connections"].absent  # what a server counts does not exist where it does not run
+    in_file = facts["setting.allow_alter_system"].value is False  # 17 and later
     return {
         "server": name,
         "version": facts["server.version"].value,
         "problem": problem,
         "page_stack": page_stack(facts, results, RULES.values()),
-        "results": [one.as_dict() for one in results],
+        "results": [one.as_dict(running=running, in_file=in_file) for one in results],
         "facts": facts.as_dict(),
     }
 

@@ -10,8 +10,8 @@ _MOST = 80
 # Settings in bytes.
 _SIZES = frozenset({
     "autovacuum_work_mem", "block_size", "effective_cache_size", "huge_page_size", "io_combine_limit",
-    "io_max_combine_limit", "maintenance_work_mem", "max_wal_size", "shared_buffers", "shared_memory_size",
-    "wal_block_size", "wal_segment_size", "work_mem",
+    "io_max_combine_limit", "maintenance_work_mem", "max_wal_size", "min_wal_size", "shared_buffers",
+    "shared_memory_size", "wal_block_size", "wal_segment_size", "work_mem",
 })  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState
+from octavo.postgres.setting_line import Setting
 from octavo.units import format_size
 
 # The default size's number has a sysctl, the others only a file. A pool of pages this large cannot be had later.
@@ -37,7 +38,6 @@ def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default:
     page, target = pool.page, pool.target(needed, own)
     pages = max(target, pool.persistent)
     fits = pages * page <= _MOST_OF_MEMORY * memory
-    meant = [] if server.page(default) == page == default else [f"huge_page_size = {format_size(page)}"]
     return {
         "page_bytes": page,
         "pool_pages": pages,
@@ -47,8 +47,14 @@ def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default:
         "sysfs": f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages",
         "kernel_command_line": f"hugepagesz={_kernel_name(page)} hugepages={pages}" if fits else None,
         "boot_only": page >= _BOOT_ONLY,
-        "postgresql_conf": ["huge_pages = on", *meant],
+        "postgresql_conf": [one.conf for one in settings(page, server, default)],
     }
+
+
+def settings(page: int, server: ServerPages, default: int) -> list[Setting]:
+    """What the server has to be told to use pages of this size, and to refuse to start without them."""
+    meant = [] if server.page(default) == page == default else [Setting("huge_page_size", format_size(page))]
+    return [Setting("huge_pages", "on"), *meant]
 
 
 def _kernel_name(page: int) -> str:

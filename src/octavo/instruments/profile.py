@@ -71,6 +71,8 @@ class Profile:
                 children.ended(server.journal, entry)
             if recorder.returncode > 0:  # by our signal it is below
                 raise UnavailableError(f"perf record failed: {error_line(words)}")
+            if not data.exists():
+                raise UnavailableError(f"perf recorded nothing: {error_line(words)}")
             report = _report(data, server.journal)
             shares = parse_report(report.stdout)
             if not shares:

@@ -266,7 +266,7 @@ class PostgresBench:
 
     def _no_room(self, cells: Sequence[Cell]) -> str | None:
         """Why these cells cannot all be up at once, or None."""
-        return self._pools.not_at_once(cells) or eligibility.not_at_once(self._workload, cells)
+        return self._pools.not_at_once(cells) or eligibility.not_at_once(self._plan, self._workload, cells)
 
     def _measure_singly(self, condition: str, reason: str) -> None:
         self._singly.add(condition)

@@ -49,6 +49,6 @@ def _groups(plan: Plan, cells: list[Cell], workload: Workload) -> tuple[list[lis
         return [cells], True
     if any(cell.levels.get("huge_pages", "off") != "off" for cell in cells):
         return [cells], False
-    if eligibility.not_at_once(workload, cells) is None:
+    if eligibility.not_at_once(plan, workload, cells) is None:
         return [cells], True
-    return groups_at_once(cells, lambda some: eligibility.not_at_once(workload, some) is None), True
+    return groups_at_once(cells, lambda some: eligibility.not_at_once(plan, workload, some) is None), True

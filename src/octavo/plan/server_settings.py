@@ -1,4 +1,5 @@
-"""Settings of PostgreSQL as factors: `settings.NAME` is a factor of a run, its levels are what the server takes."""
+"""Settings of PostgreSQL as factors: `settings.NAME` is a factor of a run, its levels are what the server takes. And
+what some of them mean for the host: the time between checkpoints, the memory of a query and of a load."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,9 @@ PREFIX = "settings."
 # The level that leaves a setting alone: what a version has of itself, or what it does not have.
 AS_FOUND = "as-found"
 _CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
+# What limits the workers of a query, with PostgreSQL's own values: of one Gather, of all queries, of the server.
+_WORKERS = {"max_parallel_workers_per_gather": 2, "max_parallel_workers": 8, "max_worker_processes": 8}
+_MOST_WORKERS = 262_143  # MAX_BACKENDS
 
 # A name as postgresql.conf has it, with the dots of an extension's settings (PostgreSQL's manual, 19.1).
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
@@ -87,6 +91,51 @@ def checkpoint_seconds(settings: Mapping[str, str]) -> float:
         return float(text) if text.isdecimal() else parse_duration(text)
     except UsageError:
         return _CHECKPOINT_SECONDS
+
+
+def query_memory(settings: Mapping[str, str], data: int) -> int:
+    """Bytes that the processes of a query may have together for sorting and hashing `data` bytes: one hash table each.
+
+    PostgreSQL's manual, Resource Consumption: a hash table may take work_mem times hash_mem_multiplier, a sort
+    work_mem, and each worker has these limits for itself. A query with several such operations at once may take more;
+    one full hash table in each process is assumed, which is never larger than the data.
+
+    >>> query_memory({"work_mem": "64MB", "max_parallel_workers_per_gather": "1"}, 1024**3) // 1024**2
+    256
+    """
+    each = _memory(settings, "work_mem", "4MB") * _number(settings, "hash_mem_multiplier", 2.0, 1, 1000)
+    workers = min(_number(settings, name, own, 0, _MOST_WORKERS) for name, own in _WORKERS.items())
+    return round(min(each, data) * (1 + workers))
+
+
+def maintenance_memory(settings: Mapping[str, str], data: int) -> int:
+    """Bytes that a command of a load may take, such as CREATE INDEX or the check of a foreign key, on `data` bytes.
+
+    PostgreSQL's manual, Resource Consumption (max_parallel_maintenance_workers): maintenance_work_mem is the limit of
+    the whole command, however many workers it has (nbtsort.c divides it), and that of the check (ri_triggers.c).
+
+    >>> maintenance_memory({"maintenance_work_mem": "262144"}, 1024**3) // 1024**2
+    256
+    """
+    return min(_memory(settings, "maintenance_work_mem", "64MB"), data)
+
+
+def _memory(settings: Mapping[str, str], name: str, own: str) -> int:
+    """Bytes; PostgreSQL's own where it is not set, or cannot be read. A number without a unit is kB."""
+    text = settings.get(name, own).strip()
+    try:
+        return parse_size(f"{text}kB" if text.isdecimal() else text)
+    except UsageError:
+        return parse_size(own)
+
+
+def _number(settings: Mapping[str, str], name: str, own: float, least: float, most: float) -> float:
+    """The same of a number: what is not in its range the server refuses."""
+    try:
+        found = float(settings.get(name, own))
+    except ValueError:
+        return own
+    return found if least <= found <= most else own
 
 
 def _level(text: str) -> str:

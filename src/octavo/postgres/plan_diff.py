@@ -1,7 +1,7 @@
 """What differs between two plans, in words a person reads first, and line by line after that."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from octavo.postgres.plan_shape import Shape
 
@@ -43,9 +43,18 @@ def _reads(shape: Shape) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for node in shape.nodes():
         if node.relation is not None and not node.relation.startswith("CTE."):
-            index = node.index or "+".join(sorted(one.index for one in node.nodes() if one.index))
+            index = node.index or "+".join(sorted(_bitmap_indexes(node)))
             found.setdefault(node.relation, []).append(f"{node.what}{f' using {index}' if index else ''}")
     return {name: ", ".join(sorted(ways)) for name, ways in found.items()}
+
+
+def _bitmap_indexes(node: Shape) -> Iterator[str]:
+    """The indexes that a bitmap heap scan's bitmap is made from; not those that its subplans use."""
+    for one in node.below:
+        if one.what.startswith("Bitmap") and one.relation is None:
+            if one.index is not None:
+                yield one.index
+            yield from _bitmap_indexes(one)
 
 
 def _joins(shape: Shape) -> dict[tuple[str, ...], str]:
@@ -72,10 +81,13 @@ def _order(shape: Shape) -> str:
 
 
 def _others(shape: Shape) -> "Counter[str]":
-    """How often each node is there that neither reads nor joins."""
-    return Counter(
+    """How often each node is there that neither reads nor joins, and subplans of either kind."""
+    found = Counter(
         node.what for node in shape.nodes() if not _is_join(node) and node.relation is None and node.index is None
     )
+    for node in shape.nodes():
+        found.update({"SubPlan": len(node.subplans), "hashed SubPlan": len(node.hashed)})
+    return found
 
 
 def _is_join(node: Shape) -> bool:

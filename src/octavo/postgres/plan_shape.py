@@ -2,10 +2,11 @@
 
 Read from EXPLAIN (FORMAT JSON) of PostgreSQL 15 and later. Two plans have one shape when they have the same nodes
 (with strategy, join type, direction, parallel or not, subplans, pieces of a partitioned table) over the same relations
-and indexes in the same places. Costs, rows, workers, aliases, conditions and names of subplans are no part of it. What
-versions only write differently is written here in one way:
+and indexes in the same places. Costs, rows, workers, aliases, conditions and names of subplans are no part of it; of a
+condition only that it looks up a subplan's result in a hash table, which EXPLAIN has nowhere else. What versions only
+write differently is written here in one way:
 
-- a SetOp by hashing has two inputs since 18, and had an Append of subqueries before;
+- a SetOp by hashing has two inputs since 18, and had an Append of subqueries before, with a Result above a SetOp below;
 - InitPlans and CTEs are named "InitPlan 1 (returns $0)" until 16; here they have neither name nor place, as each is
   computed once wherever it hangs;
 - the scan direction NoMovement of 15 is that of no order.
@@ -18,7 +19,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from octavo.errors import OctavoError
@@ -42,6 +43,7 @@ _PROPERTIES: Mapping[str, tuple[object, ...]] = {
 }
 # What a node reads, in the order in which it is asked for; a CTE by its number.
 _READ = ("Relation Name", "Function Name", "Table Function Name", "Tuplestore Name")
+_HASHED = re.compile(r"\bhashed (SubPlan \w+)")
 _PLAIN_NAME = re.compile(r"[^\W\d][\w$.*-]*")
 
 
@@ -55,6 +57,8 @@ class Shape:
     below: "tuple[Shape, ...]" = ()
     subplans: "tuple[Shape, ...]" = ()
     """Computed for rows of this node (SubPlan)."""
+    hashed: "tuple[Shape, ...]" = ()
+    """Computed once, and looked up in a hash table for rows of this node (hashed SubPlan)."""
     once: "tuple[Shape, ...]" = ()
     """Computed once for the whole plan (InitPlan, CTE); at the root only."""
 
@@ -73,6 +77,7 @@ class Shape:
         """The whole on one line; equal for equal shapes only."""
         parts = [one.line() for one in self.below]
         parts += [f"SubPlan: {one.line()}" for one in self.subplans]
+        parts += [f"Hashed SubPlan: {one.line()}" for one in self.hashed]
         parts += [f"Once: {one.line()}" for one in self.once]
         return f"{self.title()}({', '.join(parts)})" if parts else self.title()
 
@@ -84,14 +89,17 @@ class Shape:
     def lines(self, depth: int = 0, role: str = "") -> list[str]:
         """A node a line, indented as EXPLAIN does it."""
         found = [f"{'  ' * depth}{role}{self.title()}"]
-        for label, group in (("", self.below), ("SubPlan: ", self.subplans), ("once: ", self.once)):
+        groups = (
+            ("", self.below), ("SubPlan: ", self.subplans), ("hashed SubPlan: ", self.hashed), ("once: ", self.once),
+        )  # fmt: skip
+        for label, group in groups:
             for one in group:
                 found += one.lines(depth + 1, label)
         return found
 
     def as_dict(self) -> dict[str, Any]:
         """For a trial's facts; `from_dict` reads it."""
-        groups = {"below": self.below, "subplans": self.subplans, "once": self.once}
+        groups = {"below": self.below, "subplans": self.subplans, "hashed": self.hashed, "once": self.once}
         return {
             "what": self.what,
             **{
@@ -103,7 +111,7 @@ class Shape:
     def nodes(self) -> "Iterator[Shape]":
         """The node and all below it, with subplans."""
         yield self
-        for one in (*self.below, *self.subplans, *self.once):
+        for one in (*self.below, *self.subplans, *self.hashed, *self.once):
             yield from one.nodes()
 
     def relations(self) -> tuple[str, ...]:
@@ -114,7 +122,8 @@ class Shape:
 
 def from_dict(facts: Mapping[str, Any]) -> Shape:
     """The shape that `as_dict` wrote."""
-    groups = {name: tuple(from_dict(one) for one in facts.get(name, ())) for name in ("below", "subplans", "once")}
+    names = ("below", "subplans", "hashed", "once")
+    groups = {name: tuple(from_dict(one) for one in facts.get(name, ())) for name in names}
     return Shape(facts["what"], facts.get("relation"), facts.get("index"), **groups)
 
 
@@ -170,37 +179,59 @@ def shape_of(document: object) -> Shape:
     root = _shape(cast(Mapping[str, Any], found), once, ctes)
     if not once:
         return root
-    return Shape(root.what, root.relation, root.index, root.below, root.subplans, _sorted(once))
+    return replace(root, once=_sorted(once))
 
 
 def _shape(node: Mapping[str, Any], once: list[Shape], ctes: dict[str, int]) -> Shape:
     """The node's shape; what is computed once goes to the list."""
     below: list[Shape] = []
     subplans: list[Shape] = []
+    hashed: list[Shape] = []
+    looked_up = _hashed_subplans(node)
     for child in _children(node):
         role, name = child.get("Parent Relationship"), str(child.get("Subplan Name", ""))
         if name.startswith("CTE "):
             ctes.setdefault(name.removeprefix("CTE "), len(ctes) + 1)
-        group = once if role in _ONCE or name.startswith("CTE ") else subplans if role == "SubPlan" else below
+        if role in _ONCE or name.startswith("CTE "):
+            group = once
+        elif role == "SubPlan":
+            group = hashed if name in looked_up else subplans
+        else:
+            group = below
         group.append(_shape(child, once, ctes))
     kind = str(node["Node Type"])
     relation = next((name for key in _READ if (name := _text(node, key)) is not None), None)
     if kind == "CTE Scan":
         relation = f"CTE.{ctes.setdefault(str(node.get('CTE Name')), len(ctes) + 1)}"
     pieces = _sorted(below) if kind in _UNORDERED else tuple(below)
-    return Shape(_what(kind, node), relation, _text(node, "Index Name"), pieces, _sorted(subplans))
+    return Shape(_what(kind, node), relation, _text(node, "Index Name"), pieces, _sorted(subplans), _sorted(hashed))
+
+
+def _hashed_subplans(node: Mapping[str, Any]) -> set[str]:
+    """The names of those subplans whose result a condition of the node looks up in a hash table. What a node gives out
+    is a list, which EXPLAIN has with VERBOSE alone, and does not count."""
+    return {name for value in node.values() if isinstance(value, str) for name in _HASHED.findall(value)}
 
 
 def _children(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The nodes below. Of a SetOp by hashing until 17 the two sides, which EXPLAIN names *SELECT* 1 and *SELECT* 2."""
+    """The nodes below. Of a SetOp by hashing until 17 the two sides, which EXPLAIN names *SELECT* 1 and *SELECT* 2; a
+    side that is a SetOp has a Result instead."""
     children: Sequence[Mapping[str, Any]] = node.get("Plans", ())
     if node["Node Type"] != "SetOp" or node.get("Strategy") != "Hashed" or len(children) != 1:
         return children
     sides: Sequence[Mapping[str, Any]] = children[0].get("Plans", ())
-    known = children[0]["Node Type"] == "Append" and all(
-        side["Node Type"] == "Subquery Scan" and len(side.get("Plans", ())) == 1 for side in sides
-    )
+    known = children[0]["Node Type"] == "Append" and all(map(_is_side, sides))
     return [side["Plans"][0] for side in sides] if known else children
+
+
+def _is_side(node: Mapping[str, Any]) -> bool:
+    """Whether the node does nothing but mark the rows of a side."""
+    below: Sequence[Mapping[str, Any]] = node.get("Plans", ())
+    if len(below) != 1:
+        return False
+    return node["Node Type"] == "Subquery Scan" or (
+        node["Node Type"] == "Result" and below[0]["Node Type"] == "SetOp" and "One-Time Filter" not in node
+    )
 
 
 def _what(kind: str, node: Mapping[str, Any]) -> str:

@@ -41,6 +41,8 @@ _EARLIEST_WARM = 0.1
 _FULL = 0.95
 _SURE = 0.975
 _SIXTHS = 6
+# Where a cycle has fewer marks than these, the beginning of the trace among them, its end is taken from many cycles.
+_FEW_MARKS = 6
 # CPU of a transaction is taken to be at most so much less or more as the machine is busy otherwise.
 _MOST_PACE = 0.9
 # PostgreSQL's defaults, where the trace does not have the setting. It keeps files for the WAL of more than a cycle: a
@@ -186,10 +188,7 @@ def simulate(
     sample = sample or Sample()
     keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
     middle = _middle(trace, cycle)
-    points = [
-        _point(trace, size, layout, None if size.is_as_recorded else cycle if size.has_checkpoints else middle)
-        for size, layout in keys
-    ]
+    points = [_point(trace, size, layout, cycle) for size, layout in keys]
     first, last = trace.summary["times"] or (0, 1)
     even = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
     half = None if middle is None else round(middle * 1e6)
@@ -247,8 +246,11 @@ def _at(series: Sequence["_Counts"], marks: Sequence[int], wanted: Sequence[int]
 
 
 def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> SimulatedServer:
-    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less. It has a
-    checkpoint every `cycle` seconds; None: where the trace has them."""
+    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less. `cycle`
+    are seconds between checkpoints of the predicted server; None: where the trace has them, or none."""
+    interval: float | None = None
+    if cycle is not None and not size.is_as_recorded:
+        interval = _traced(trace, size, cycle) if size.has_checkpoints else _middle(trace, cycle)
     shrunk = growth_of_all(trace.relations, trace.data_block, size.data_block).likely * size.data_factor
     bulk_read, bulk_write, vacuum = rings(trace.summary, size.shared_buffers, size.data_block)
     cache = None if size.memory is None else max(size.kernel_page * 16, size.memory - size.shared_buffers)
@@ -266,8 +268,8 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
         **_background(trace, size.pace),
-        checkpoint_interval=None if cycle is None else max(1, round(cycle * 1e6)),
-        **_logged(trace, size, shrunk, cycle if size.has_checkpoints else None),
+        checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
+        **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),
     )
 
 
@@ -275,6 +277,17 @@ def _background(trace: Recorded, pace: float) -> dict[str, Any]:
     """The background writer's settings; its delay on the trace's clock, where the server is faster or slower."""
     found = background(trace.summary)
     return {**found, "writer_delay": max(1, round(found.get("writer_delay", _WRITER_DELAY) * pace))}
+
+
+def _traced(trace: Recorded, size: Size, cycle: float) -> float:
+    """Seconds of the trace in which a page is accessed as often as in a checkpoint cycle of the predicted server.
+
+    With four times the data the same accesses are of four times as many pages, each of which has a quarter of them. A
+    page of the trace stands for four, and has in a second what each of them has in four. With less data a cycle is
+    longer than the recorded one, but not longer than what the trace has.
+    """
+    first, last = trace.summary["times"] or (0, 1)
+    return min(cycle / size.data_factor, max(cycle, (last - first) / 1e6 * (MARKS - 1) / MARKS))
 
 
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
@@ -333,6 +346,7 @@ def _rates(
     phases: Phases | None = None,
 ) -> Rates:
     """From the series of a server, or of each of its miniatures."""
+    cycle = None if cycle is None else _traced(trace, size, cycle)
     empty: _Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
     series = [empty, *(_whole(parts) for parts in zip(*counts, strict=True))]
     end = series[-1]
@@ -367,6 +381,8 @@ def _rates(
         each[name] = whole[name] / (trace.transactions * max(1.0, whole["accesses"]) / max(1.0, end["accesses"]))
     has_cycles = size.has_checkpoints and not size.is_as_recorded
     images = _images(trace, series, cycle if has_cycles else cycle and trace.seconds * 2)
+    if cycle is not None and size.has_checkpoints and size.data_factor > 1 and len(images) < _FEW_MARKS:
+        images = _up_to(images, trace.tps * cycle, each["full_page_images"])
     since: dict[str, Points] = {}
     scattering = [{**one, "reads_of_device": one["device_reads"]} for one in series[begin:]]
     if phases is not None:
@@ -455,6 +471,13 @@ def _scatter(series: Sequence[dict[str, float]], name: str) -> float:
         return 0.0 if mean <= 0 else 1.0
     deviation = math.sqrt(sum((one - mean) ** 2 for one in ratios) / (len(ratios) - 1))
     return float(stats.t.ppf(_SURE, len(ratios) - 1)) * deviation / math.sqrt(len(ratios)) / mean
+
+
+def _up_to(images: tuple[tuple[float, float], ...], cycle: float, each: float) -> tuple[tuple[float, float], ...]:
+    """Images up to a cycle's end, of so many transactions, each with so many images in the mean of whole cycles. Of a
+    cycle that is short in the trace marks have the beginning, in which there are more."""
+    last, before = images[-1] if images else (0.0, 0.0)
+    return (*images, (cycle, max(before, cycle * each))) if cycle > last else images
 
 
 def _images_spread(series: Sequence[dict[str, float]], cycle: float | None) -> float:

@@ -56,12 +56,14 @@ def effects(table: Table, base: int, costs: str = DEFAULT) -> list[Effect]:
 class Chosen:
     """What costs make of all queries at a size: seconds of the plans they chose and of the best plans seen there.
 
-    `flips` are the queries with another plan than at the base, by the same costs; `worst` is the query whose plan is
-    slowest against its best one, with that ratio. Queries whose chosen plan was cut off are in `cut_off` alone.
+    `queries` is how many are in these sums. `flips` are the queries with another plan than at the base, by the same
+    costs; `worst` is the query whose plan is slowest against its best one, with that ratio. Queries whose chosen plan
+    was cut off are in `cut_off` alone.
     """
 
     costs: str
     block: int
+    queries: int
     seconds: float
     best_seconds: float
     flips: tuple[str, ...]
@@ -69,16 +71,16 @@ class Chosen:
     worst: tuple[str, float] | None
 
     @property
-    def regret(self) -> float:
-        """Seconds of the chosen plans over those of the best ones."""
-        return self.seconds / self.best_seconds if self.best_seconds else 1.0
+    def regret(self) -> float | None:
+        """Seconds of the chosen plans over those of the best ones; None without a query."""
+        return self.seconds / self.best_seconds if self.best_seconds else None
 
 
 def chosen(tables: Sequence[Table], costs: str, block: int, base: int) -> Chosen:
     """Of all queries. A query that is cut off under any costs at this size is in no sum, so that costs compare."""
     flips: list[str] = []
     cut_off: list[str] = []
-    seconds = best_seconds = 0.0
+    queries, seconds, best_seconds = 0, 0.0, 0.0
     worst: tuple[str, float] | None = None
     for table in tables:
         by_block, times = table.chosen(costs), medians(table)
@@ -91,10 +93,10 @@ def chosen(tables: Sequence[Table], costs: str, block: int, base: int) -> Chosen
             continue
         mine = times[block, by_block[block]]
         best = min(value for (at, _), value in times.items() if at == block)
-        seconds, best_seconds = seconds + mine, best_seconds + best
+        queries, seconds, best_seconds = queries + 1, seconds + mine, best_seconds + best
         if worst is None or mine / best > worst[1]:
             worst = table.query, mine / best
-    return Chosen(costs, block, seconds, best_seconds, tuple(flips), tuple(cut_off), worst)
+    return Chosen(costs, block, queries, seconds, best_seconds, tuple(flips), tuple(cut_off), worst)
 
 
 def means(found: Iterable[Effect]) -> tuple[float, float] | None:

@@ -32,13 +32,13 @@ _METHODS = {
     "enable_hashjoin": ("Hash Join",),
     "enable_mergejoin": ("Merge Join",),
     "enable_nestloop": ("Nested Loop",),
-    "enable_hashagg": ("Aggregate hashed",),
+    "enable_hashagg": ("Aggregate hashed", "Aggregate mixed"),
     "enable_material": ("Materialize",),
     "enable_memoize": ("Memoize",),
     "enable_sort": ("Sort",),
     "enable_incremental_sort": ("Incremental Sort",),
     "enable_gathermerge": ("Gather Merge",),
-    "enable_parallel_hash": ("Hash",),
+    "enable_parallel_hash": ("Parallel Hash",),
     "enable_partitionwise_join": (),
     "enable_partitionwise_aggregate": (),
 }
@@ -141,7 +141,7 @@ def _moved(settings: Settings, target: Shape, order: random.Random, *, parallel:
 
 def _unused(target: Shape) -> Sequence[str]:
     """The switches of methods that the plan does not have."""
-    titles = [node.what.removeprefix("Parallel ") for node in target.nodes()]
+    titles = {title for node in target.nodes() for title in (node.what, node.what.removeprefix("Parallel "))}
     return [
         switch
         for switch, begins in _METHODS.items()

@@ -100,11 +100,16 @@ def verdict(document: Mapping[str, Any]) -> str:
     """Whether plans that differ between loads of one size are a matter of statistics."""
     own = {name for size in document["sizes"] for kind in ("own", "draws") for name in size[f"flapping_{kind}"]}
     carried = {name for size in document["sizes"] for name in size["flapping_carried"]}
+    if document["loads"] == document["draws"] == 1:
+        return "Flapping was not tested: there is one load and one ANALYZE run at each size (--loads, --draws)."
     if not own and not carried:
         return "No query's plan differs between loads of one size: there is no flapping to explain."
     if not carried:
         return "The flapping is statistics: with those of one load at every load, each query has one plan at each size."
-    return f"The flapping is not statistics alone: with those of one load{_listed(sorted(carried))} still differ."
+    names = ", ".join(sorted(carried))
+    return (
+        f"The flapping is not statistics alone: with one load's statistics everywhere, plans still differ for {names}."
+    )
 
 
 def _sentence(document: Mapping[str, Any], size: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ _ROWS_APART = 3.0
 def view(document: Mapping[str, Any]) -> RenderableType:
     """The document of `octavo plans table` for a terminal."""
     parts: list[RenderableType] = [*verdicts(document), "", "Costs, and what they choose:", _costs(document)]
+    parts += _cut_off(document)
     parts += ["", f"Plans by the default costs, and time against {document['base']}:", _heatmap(document)]
     for query in document["queries"]:
         if len(query["plans"]) > 1:
@@ -43,14 +44,26 @@ def verdicts(document: Mapping[str, Any]) -> list[str]:
 
 
 def _costs(document: Mapping[str, Any]) -> Table:
-    table = _table("data block", "time", "best plans", "regret", "other plan", "worst")
+    table = _table("data block", "queries", "time", "best plans", "regret", "other plan", "worst")
     for one in document["costs"]:
-        worst = f"{one['worst'][0]} × {one['worst'][1]:.2f}" if one["worst"] else MISSING
-        table.add_row(
-            one["costs"], one["data_block"], seconds(one["seconds"]), seconds(one["best_seconds"]),
-            f"× {one['regret']:.2f}", str(len(one["flips"])), worst,
-        )  # fmt: skip
+        sums = [MISSING] * 4
+        if one["queries"]:
+            name, ratio = one["worst"]
+            worst = f"{name} × {ratio:.2f}"
+            sums = [seconds(one["seconds"]), seconds(one["best_seconds"]), f"× {one['regret']:.2f}", worst]
+        flips = str(len(one["flips"]))
+        table.add_row(one["costs"], one["data_block"], str(one["queries"]), *sums[:3], flips, sums[3])
     return table
+
+
+def _cut_off(document: Mapping[str, Any]) -> list[str]:
+    """The queries whose chosen plan reached the time limit, by costs and size."""
+    found = [
+        f"{', '.join(one['cut_off'])} ({one['costs']}, {one['data_block']})"
+        for one in document["costs"]
+        if one["cut_off"]
+    ]
+    return [f"Cancelled at the time limit, and not in these times: {'; '.join(found)}."] if found else []
 
 
 def _heatmap(document: Mapping[str, Any]) -> Table:
@@ -63,7 +76,7 @@ def _heatmap(document: Mapping[str, Any]) -> Table:
         squares: list[str] = []
         for block in blocks:
             mine = default[block]["median"]
-            ratio = f"{100 * mine / base:.0f} %" if mine and base else MISSING
+            ratio = "cut off" if not mine else f"{100 * mine / base:.0f} %" if base else MISSING
             squares.append(f"{default[block]['plan']} {ratio:>6}")
         table.add_row(query["query"], *squares)
     return table

@@ -53,21 +53,24 @@ def steps(document: Document) -> list[tuple[str, str]]:
 
 
 def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
-    """By item: how many plans, and what was decided with which; of the minima where there are any, else of the first
-    condition with plans."""
-    best = document.get("best_of")
+    """By item: how many plans, and what was decided with which, of the primary metric in all cells but the controls;
+    of the minima where there are any, else of the first condition with plans."""
+    metric, best = document["run"]["primary_metric"], document.get("best_of")
     source = best or document
     plans: Sequence[Row] = source.get("plans", ())
     if not plans:
         return "", []
     condition = plans[0]["condition"]
+    again = {cell["id"] for cell in document["cells"] if cell["control"]}
     rows: list[dict[str, Any]] = []
     for row in plans:
         if row["condition"] == condition:
             mine = [
                 effect
                 for effect in source["effects"]
-                if effect["item"] == row["item"] and effect["condition"] == condition and not effect["negative_control"]
+                if (effect["condition"], effect["metric"], effect["item"]) == (condition, metric, row["item"])
+                and not effect["negative_control"]
+                and effect["cell"] not in again
             ]
             rows.append({"item": row["item"], "distinct": row["distinct"], "counts": _counts(mine)})
     return str(condition), rows
@@ -84,10 +87,13 @@ def plan_differences(document: Document) -> list[tuple[str, str, list[str]]]:
 
 
 def _counts(effects: Sequence[Row]) -> list[int]:
-    """Faster with the same plan, with another; slower likewise; decided where loads differ in plan; the rest."""
+    """Faster with the same plan, with another; slower likewise; decided where loads differ in plan; the rest. Without
+    what was decided where a plan is not known."""
     counts = [0] * 6
     for effect in effects:
         kind, plan = tone(effect), effect.get("plan")
+        if kind in ("better", "worse") and plan is None:
+            continue
         if kind in ("better", "worse"):
             counts[4 if plan == "some" else 2 * (kind == "worse") + (plan == "other")] += 1
         else:

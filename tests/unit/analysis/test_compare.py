@@ -10,7 +10,8 @@ from tests.unit.plans import changed_plan
 
 from octavo.analysis.cell_means import cell_means
 from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, shared_names
-from octavo.analysis.compare_document import regression
+from octavo.analysis.compare_document import regression, warned_of
+from octavo.analysis.limitations import CANCELLED
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.store.records import RunRecord, TrialRecord
@@ -65,6 +66,19 @@ def test_a_condition_that_one_run_has_alone_is_told() -> None:
         ("read-only", "4kB"), ("read-only", "8kB"),
     }  # fmt: skip
     assert found.only["a"] == ["4kB read-write", "8kB read-write"]
+
+
+def test_what_was_cancelled_is_named_where_runs_are_compared() -> None:
+    """It has no time there, so that no row says that it became slower."""
+    reference, other = run_of("a", 1, rounds=2, factor={}), run_of("b", 2, rounds=2, factor={})
+    assert warned_of([reference, other]) == []
+    seen = Observation("timed_out", 1.0, "1", "q17")
+    trials = [replace(one, observations=(*one.observations, seen)) for one in other.trials[:1]]
+    metrics = {**METRICS, "timed_out": {"title": "Runs that were cancelled", "unit": "1", "warns": "limit"}}
+    late = StoredRun(replace(other.record, metrics=metrics), other.plan, other.cells, [*trials, *other.trials[1:]])
+    (named, why) = warned_of([reference, late])
+    assert named.startswith("b: runs that were cancelled: in 1 trial (") and named.endswith(": q17).")
+    assert why == CANCELLED
 
 
 def test_a_slower_version_is_decided_and_its_effect_is_the_same() -> None:

@@ -57,3 +57,10 @@ def test_an_item_that_was_not_watched_has_none() -> None:
     seen = (Observation("seconds", 1.0, "s", "q1"),)
     found = TrialRecord("a", 1, 1, 1, 1, "ok", None, 1.0, 2.0, 1, seen)
     assert item_bottlenecks([cell], {(1, 1, "a"): found}) == []
+
+
+def test_an_item_with_a_cancelled_run_has_none() -> None:
+    """Its time is that of the run that ended, its requests those of both."""
+    cell = Cell("a", "a", {"device": "native"}, "", True, False, "")
+    its = trial("a", 1, q1={"query_device_busy_share": 0.9}, q2={"timed_out": 1.0, "query_device_reads": 9e5})
+    assert [row["item"] for row in item_bottlenecks([cell], {(1, 1, "a"): its})] == ["q1"]

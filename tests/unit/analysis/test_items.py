@@ -84,6 +84,32 @@ def test_plans_have_letters_that_begin_with_the_baseline(tmp_path: Path) -> None
     assert later["data_block=4kB wal_block=8kB phase=queries"] == {"1": "B", "2": "B"}
 
 
+def _told(made: tuple[tuple[str, int, int, int, str], ...]) -> dict[str, dict[str, str]]:
+    """The letters of plans by cell and load, of trials of so many cells, rounds, parts, loads and plans."""
+    cells = [Cell(name, name, {}, "", baseline=name == "8kB", control=False, dataset=name) for name in ("8kB", "4kB")]
+    used = {
+        (number, part, cell): TrialRecord(
+            cell, number, 1, 1, load, "ok", None, 0.0, 1.0, 1, (), facts={"plans": {"q1": plan}}, part=part
+        )
+        for cell, number, part, load, plan in made
+    }
+    (row,) = plans_of(cells, used)
+    return {one["cell"]: one["by_load"] for one in row["cells"]}
+
+
+def test_loads_of_several_hosts_are_loads_of_their_own() -> None:
+    """Each host of a fleet counts its loads from 1."""
+    made = (("8kB", 1, 1000, 1, "x"), ("8kB", 1, 2000, 1, "y"), ("4kB", 1, 1000, 1, "x"), ("4kB", 1, 2000, 1, "x"))
+    assert _told(made) == {"8kB": {"1.1": "A", "2.1": "B"}, "4kB": {"1.1": "A", "2.1": "A"}}
+
+
+def test_a_load_that_is_used_again_keeps_both_of_its_plans() -> None:
+    made = (("8kB", 1, 1, 1, "x"), ("8kB", 2, 1, 1, "x"), ("4kB", 1, 1, 1, "y"), ("4kB", 2, 1, 1, "x"))
+    assert _told(made) == {"8kB": {"1": "A"}, "4kB": {"1": "B"}}
+    later = (*made, ("8kB", 3, 1, 2, "x/y"))
+    assert _told(later) == {"8kB": {"1": "A", "2": "B"}, "4kB": {"1": "B"}}
+
+
 def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:
     cells = [
         Cell(name, name, {}, "", baseline=name == "8kB", control=False, dataset=name) for name in ("8kB", "4kB", "2kB")

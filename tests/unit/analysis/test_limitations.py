@@ -99,6 +99,17 @@ def test_what_must_not_be_is_said_of_trials_that_do_not_count_too() -> None:
     assert warnings(trials[:1], CELLS, metrics, "limit") == []
 
 
+def test_the_items_of_what_is_warned_of_are_named() -> None:
+    def made(cell: Cell, *items: str) -> TrialRecord:
+        return replace(trial(cell, 1, 1), observations=tuple(Observation("timed_out", 1, "1", item) for item in items))
+
+    metrics = {"timed_out": {"title": "runs that were cancelled at the timeout", "warns": "limit"}}
+    found = warnings([made(SMALL, "q17", "q20"), made(SMALL, "q17"), made(BASELINE, "q2")], CELLS, metrics, "limit")
+    assert found == ["Runs that were cancelled at the timeout: in 3 trials (4kB: q17, q20; 8kB: q2)."]
+    assert "the runs that ended are the fast ones" in told(values={("q17", "timed_out"): {(1, 1, SMALL.id): 1.0}})
+    assert "the runs that ended" not in told()
+
+
 def told(
     plan: Plan = PLAN,
     *effects: dict[str, Any],

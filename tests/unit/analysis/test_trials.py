@@ -13,7 +13,8 @@ from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interim import Role
 from octavo.analysis.layout import Layout
 from octavo.analysis.running_ratio import running_ratios
-from octavo.analysis.trials import given_up, used_trials, values_by_key
+from octavo.analysis.trials import given_up, used_trials, values_by_key, values_of_wholes
+from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
@@ -78,6 +79,38 @@ def test_a_number_that_is_zero_in_any_trial_has_no_ratio() -> None:
     assert made is not None
     assert np.isnan(made.values[0]).all()
     assert table([trial(SMALL, 1, 110), trial(BASELINE, 1, 100), trial(SMALL, 2, 9), trial(BASELINE, 2, 0)]) is None
+
+
+def queries(cell: Cell, number: int, seconds: float, *, cancelled: str = "") -> TrialRecord:
+    """A trial of two queries, each run twice; one of them may have been cancelled once."""
+    seen = [
+        Observation("seconds", seconds, "s", item, repetition)
+        for item in ("q1", "q2")
+        for repetition in ((2,) if item == cancelled else (1, 2))
+    ]
+    if cancelled:
+        seen += [Observation("seconds_min", seconds, "s", cancelled), Observation("timed_out", 1.0, "1", cancelled)]
+    else:
+        seen.append(Observation("seconds", 2 * seconds, "s"))
+    return replace(trial(cell, number, 1), observations=tuple(seen))
+
+
+def test_a_query_of_which_a_run_was_cancelled_has_no_time_in_that_cell() -> None:
+    """It had ended in 1 s on the other load: half of the baseline's time, if that were all."""
+    trials = [queries(cell, number, seconds, cancelled="q1" if (cell, number) == (SMALL, 2) else "")
+              for cell, seconds in ((SMALL, 1.0), (BASELINE, 2.0)) for number in (1, 2)]  # fmt: skip
+    used = used_trials(trials)
+    values = values_by_key(used)
+    only_baseline = {(number, 1, BASELINE.id) for number in (1, 2)}
+    assert values["q1", "seconds"].keys() == values[None, "seconds"].keys() == only_baseline
+    assert ("q1", "seconds_min") not in values
+    assert len(values["q2", "seconds"]) == 4
+    assert values["q1", "timed_out"] == {(2, 1, SMALL.id): 1.0}
+    assert values_of_wholes(used, "seconds") == values[None, "seconds"]
+    assert running_ratios(CELLS, trials, "seconds") == {}
+    assert values_by_key(used_trials([one for one in trials if one.round == 1]))["q1", "seconds"].keys() == {
+        (1, 1, cell.id) for cell in (SMALL, BASELINE)
+    }
 
 
 def test_without_a_trial_there_is_no_table() -> None:

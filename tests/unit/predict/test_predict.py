@@ -106,6 +106,31 @@ def test_more_data_of_the_same_skew_hits_less_and_more_clients_do_more(tmp_path:
     assert predict(Request(path, what_if=WhatIf(transactions=0.1)))["conditions"]["clients"] == 1
 
 
+@pytest.mark.parametrize(("recorded_pages", "factor"), [(1000, 4.0), (4000, 0.25)])
+def test_other_data_of_the_same_skew_is_written_as_if_it_had_been_recorded(
+    tmp_path: Path, recorded_pages: int, factor: float
+) -> None:
+    """4,000 transactions in a cycle, each on a page of all: of 4,000 pages 1 - 1/e are written at its end."""
+    pages = round(recorded_pages * factor)
+    asked = Request(
+        made(tmp_path / "other.octrace", writes=True, pages=recorded_pages), (BLOCK,), shared_buffers=(64 * MB,),
+        memory=128 * MB, checkpoint=4.0, what_if=WhatIf(data=factor),
+    )  # fmt: skip
+    same = dataclasses.replace(asked, path=made(tmp_path / "same.octrace", writes=True, pages=pages), what_if=WhatIf())
+    changed = pages * -math.expm1(-4000 / pages)
+    for request in (asked, same):
+        found = by_block(predict(request))[BLOCK]
+        for name, value in (("checkpoint_bytes", changed * BLOCK), ("full_page_images", changed)):
+            assert found[f"{name}_per_transaction"]["value"] == pytest.approx(value / 4000, rel=0.06), name
+
+
+def test_a_cycle_of_much_less_data_is_no_longer_than_the_trace(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True, pages=1000)
+    found = by_block(predict(Request(path, (BLOCK,), checkpoint=4.0, what_if=WhatIf(data=0.1))))[BLOCK]
+    # 100 pages, of which the trace has 1,000: all are written, and not more than once in 19 s
+    assert found["checkpoint_bytes_per_transaction"]["value"] == pytest.approx(BLOCK / 20, rel=0.1)
+
+
 def test_without_cpu_and_without_changes_it_says_what_is_not_predicted(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", facts={"work_cpu_seconds": None}, logged=2e7,
                 settings={"checkpoint_timeout": "10s"})  # fmt: skip

@@ -14,7 +14,7 @@ from octavo.report.chart_files import every_chart, file_name
 from octavo.report.document import item_names
 from octavo.report.grids import class_of, sheets, square
 from octavo.report.html import render
-from octavo.report.items import item_sentences, items_of
+from octavo.report.items import item_sentences, items_of, plan_table
 from octavo.report.sentences import noise_sentence
 from octavo.store.records import RunRecord
 from octavo.store.store import Store
@@ -205,3 +205,26 @@ def test_plans_of_one_item_without_conditions(document: dict[str, Any], monkeypa
     assert sentence.startswith(
         "0 of 1 item kept one plan in every cell. Of 5 differences of an item from the baseline, 0 are decided: "
     )
+
+
+def test_differences_of_plans_are_those_of_the_primary_metric_without_the_control() -> None:
+    """A query has a dozen metrics, and a control is no page size."""
+
+    def effect(cell: str, metric: str, verdict: str, plan: str | None) -> dict[str, Any]:
+        return {"cell": cell, "metric": metric, "item": "q1", "condition": "", "verdict": verdict, "plan": plan,
+                "negative_control": False}  # fmt: skip
+
+    document: dict[str, Any] = {
+        "run": {"primary_metric": "seconds"},
+        "cells": [{"id": name, "control": name == "again"} for name in ("8kB", "4kB", "2kB", "1kB", "again")],
+        "plans": [{"condition": "", "item": "q1", "distinct": 2}],
+        "effects": [
+            effect("4kB", "seconds", "slower", "same"),
+            effect("4kB", "seconds_min", "slower", "same"),
+            effect("4kB", "server_cpu_seconds", "more", "same"),
+            effect("2kB", "seconds", "faster", "other"),
+            effect("1kB", "seconds", "slower", None),
+            effect("again", "seconds", "undecided", "same"),
+        ],
+    }
+    assert plan_table(document) == ("", [{"item": "q1", "distinct": 2, "counts": [0, 1, 1, 0, 0, 0]}])

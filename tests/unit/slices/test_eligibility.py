@@ -8,6 +8,7 @@ from tests.unit.plans import changed_plan, small_plan
 from octavo.errors import UsageError
 from octavo.host import child_group
 from octavo.lab.slices import eligibility
+from octavo.lab.slices.eligibility import CellNeeds
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, restore_plan
@@ -81,7 +82,7 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     workload, limited = find("pgbench"), {"device": "mbps=40", "mode": "read-write", "shared_buffers": "16MB"}
 
     def why(database: int, cells: int = 4, **levels: str) -> str | None:
-        return eligibility.too_dirty(workload, [({**limited, **levels}, database, 0)] * cells, tmp_path)
+        return eligibility.too_dirty(workload, [CellNeeds({**limited, **levels}, database, 0)] * cells, tmp_path)
 
     assert why(256 * 2**20) is None
     assert why(512 * 2**20) == "the cells together may have 2 GB dirty; the kernel allows 1 GB"
@@ -96,9 +97,24 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     assert why(256 * 2**20) is not None
     # Loads write so much that it counts on a device that all share, too.
     levels = {"device": "native", "shared_buffers": "16MB"}
-    loads, queries = ([({**levels, "phase": phase}, 2**30, 0)] * 2 for phase in ("load", "queries"))
+    loads, queries = ([CellNeeds({**levels, "phase": phase}, 2**30, 0)] * 2 for phase in ("load", "queries"))
     assert eligibility.too_dirty(find("tpch"), loads, tmp_path) is not None
     assert eligibility.too_dirty(find("tpch"), queries, tmp_path) is None
+
+
+def test_what_indexes_are_sorted_in_is_not_there_to_be_dirty(tmp_path: Path) -> None:
+    (tmp_path / "sys/vm").mkdir(parents=True)
+    (tmp_path / "sys/vm/dirty_background_bytes").write_text("0\n")
+    (tmp_path / "sys/vm/dirty_background_ratio").write_text("10\n")
+    # 4 GB beside two servers of 144 MB
+    (tmp_path / "meminfo").write_text(f"MemAvailable: {4 * 2**20 + 2 * 144 * 2**10} kB\n")
+    levels = {"device": "native", "shared_buffers": "16MB", "phase": "load"}
+
+    def why(working: int) -> str | None:
+        return eligibility.too_dirty(find("tpch"), [CellNeeds(levels, 192 * 2**20, 0, working)] * 2, tmp_path)
+
+    assert why(64 * 2**20) is None
+    assert why(256 * 2**20) == "the cells together may have 384 MB dirty; the kernel allows 358 MB"
 
 
 def test_a_knob_of_one_device_is_none_of_several_volumes() -> None:
@@ -205,9 +221,10 @@ def test_a_profile_is_taken_in_slices_where_it_can_be_of_one_server(tmp_path: Pa
 
 def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:
     levels = {"shared_buffers": "16MB"}
-    assert eligibility.no_room([(levels, 1024**2, 1024**2)]) is None
-    assert "memory" in str(eligibility.no_room([(levels, 2**60, 1024**2)]))
-    assert "disk" in str(eligibility.no_room([(levels, 1024**2, 2**60)]))
+    assert eligibility.no_room([CellNeeds(levels, 1024**2, 1024**2)]) is None
+    assert "memory" in str(eligibility.no_room([CellNeeds(levels, 2**60, 1024**2)]))
+    assert "memory" in str(eligibility.no_room([CellNeeds(levels, 1024**2, 1024**2, 2**60)]))
+    assert "disk" in str(eligibility.no_room([CellNeeds(levels, 1024**2, 2**60)]))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +234,8 @@ def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:
 def test_what_is_only_read_and_in_shared_buffers_needs_no_page_cache(
     monkeypatch: pytest.MonkeyPatch, mode: str, buffers: str, fits: bool
 ) -> None:
-    cells = [cell for cell in make_cells(small_plan(shared_buffers=[buffers])) if mode in cell.condition]
+    plan = small_plan(shared_buffers=[buffers])
+    cells = [cell for cell in make_cells(plan) if mode in cell.condition]
     database = find("pgbench").database_bytes(cells[0].levels)
     memory = len(cells) * (parse_size(buffers) + database // 2 + 128 * 1024**2)
 
@@ -226,7 +244,83 @@ def test_what_is_only_read_and_in_shared_buffers_needs_no_page_cache(
 
     monkeypatch.setattr(eligibility, "meminfo", available)
     assert database < parse_size("1GB")
-    assert (eligibility.not_at_once(find("pgbench"), cells) is None) == fits
+    assert (eligibility.not_at_once(plan, find("pgbench"), cells) is None) == fits
+
+
+def tpch_plan(phase: str, **settings: str) -> Plan:
+    lines = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
+    tpch = {
+        'workload = "pgbench"': 'workload = "tpch"',
+        'mode = ["read-only", "read-write"]': f'phase = "{phase}"\nshared_buffers = "512MB"',
+        "[baseline]": f"[settings]\n{lines}\n[baseline]",
+    }
+    return changed_plan(tpch)
+
+
+def working(plan: Plan) -> set[int]:
+    """What cells sort and hash, in bytes."""
+    workload = find(plan.workload)
+    return {one.working for one in eligibility.needs_of(plan, workload, make_cells(plan))}
+
+
+MB = 1024**2
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 2 * 64 * MB),  # the workload's own work_mem, and no workers
+        ({"work_mem": "16MB", "hash_mem_multiplier": "1.5", "max_parallel_workers_per_gather": "3"}, 4 * 24 * MB),
+        ({"work_mem": "16384", "hash_mem_multiplier": "1"}, 16 * MB),
+        ({"work_mem": "1MB", "max_parallel_workers_per_gather": "20"}, 9 * 2 * MB),
+        ({"work_mem": "1MB", "max_parallel_workers_per_gather": "20", "max_worker_processes": "4"}, 5 * 2 * MB),
+        ({"work_mem": "much", "hash_mem_multiplier": "nan"}, 2 * 4 * MB),  # which the server will refuse
+    ],
+)
+def test_queries_hash_in_every_cell_at_once(settings: dict[str, str], expected: int) -> None:
+    assert working(tpch_plan("queries", **settings)) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 64 * MB),
+        ({"maintenance_work_mem": "128MB", "max_parallel_maintenance_workers": "8"}, 128 * MB),  # of all workers
+        ({"maintenance_work_mem": "131072", "work_mem": "1GB"}, 128 * MB),
+    ],
+)
+def test_loads_sort_in_every_cell_at_once(settings: dict[str, str], expected: int) -> None:
+    assert working(tpch_plan("load", **settings)) == {expected}
+
+
+def test_nobody_sorts_more_than_there_is() -> None:
+    plan = tpch_plan("queries", work_mem="1TB", max_parallel_workers_per_gather="1")
+    database = find("tpch").database_bytes(make_cells(plan)[0].levels)
+    assert working(plan) == {2 * database}
+    assert working(tpch_plan("load", maintenance_work_mem="1TB")) == {database}
+
+
+def test_a_setting_of_the_cell_says_what_it_sorts() -> None:
+    plan = changed_plan(
+        {
+            'workload = "pgbench"': 'workload = "tpch"',
+            'mode = ["read-only", "read-write"]': 'settings.work_mem = ["4MB", "32MB", "as-found"]',
+        }
+    )
+    assert working(plan) == {2 * 4 * MB, 2 * 32 * MB, 2 * 64 * MB}
+    assert working(with_settings(work_mem="1GB")) == {0}  # transactions of pgbench
+
+
+def test_what_all_cells_hash_has_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def available(field: str, proc: Path) -> int:
+        return int(3 * (512 + 128 + 128 + 1) * MB / 0.9)  # the database is in shared buffers
+
+    monkeypatch.setattr(eligibility, "meminfo", available)
+    for work_mem, fits in (("64MB", True), ("66MB", False)):
+        plan = tpch_plan("queries", work_mem=work_mem)
+        cells = make_cells(plan)
+        assert len(cells) == 3
+        assert (eligibility.not_at_once(plan, find("tpch"), cells) is None) == fits
 
 
 @pytest.mark.parametrize("text", ["1ms", "11s", "soon"])

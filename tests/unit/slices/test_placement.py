@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.host import child_group
 from octavo.lab.slices.freeze import GroupFreezer
 from octavo.lab.slices.placement import ShuffledPlacement, deal
 
@@ -74,3 +76,44 @@ def test_a_thread_is_bound_while_it_is_stopped_and_free_when_it_goes_on(tmp_path
         assert os.sched_getaffinity(idle) == before
     assert seen == before
     assert "redistributed" in freezer.how
+
+
+_FORKS = """
+import os, signal
+input()
+if (child := os.fork()) == 0:
+    signal.pause()
+print(child, flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="only one CPU")
+def test_what_is_forked_before_its_parent_is_free_is_free_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent goes on when its group does, and forks while it still has the one CPU that it was dealt."""
+    command = [sys.executable, "-c", _FORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        children: list[int] = []
+
+        def set_frozen(group: Path, *, frozen: bool) -> None:
+            (tmp_path / "freezer.state").write_text("FROZEN\n" if frozen else "THAWED\n")
+            if frozen:
+                return
+            assert parent.stdin is not None and parent.stdout is not None
+            parent.stdin.write("go\n")
+            parent.stdin.flush()
+            children.append(int(parent.stdout.readline()))
+            (tmp_path / "tasks").write_text(f"{parent.pid}\n{children[0]}\n")
+            assert len(os.sched_getaffinity(children[0])) == 1
+
+        try:
+            (tmp_path / "tasks").write_text(f"{parent.pid}\n")
+            monkeypatch.setattr(child_group, "set_frozen", set_frozen)
+            before = os.sched_getaffinity(parent.pid)
+            freezer = ShuffledPlacement(GroupFreezer(tmp_path), random.Random(3))
+            freezer.freeze()
+            freezer.thaw()
+            assert os.sched_getaffinity(parent.pid) == os.sched_getaffinity(children[0]) == before
+        finally:
+            for pid in (*children, parent.pid):
+                os.kill(pid, signal.SIGKILL)

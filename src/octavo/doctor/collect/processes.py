@@ -42,6 +42,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         oom_group(postmaster, proc),
         _memlock(postmaster, proc),
         memory_limit(postmaster, proc),
+        cpu_limit(postmaster, proc),
     ]
 
 
@@ -56,6 +57,25 @@ def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
                 continue
             if text.isdecimal() and int(text) < NO_LIMIT:
                 limits.append((int(text), str(file)))
+    if not limits:
+        return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
+    return Fact(name, *min(limits))
+
+
+def cpu_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
+    """CPUs that the process's groups may use at once, rounded up; null when there is no limit.
+
+    cpu.max has microseconds and the period that they are for, version 1 a file for each.
+    """
+    name, limits = "host.cpu.group_cores", list[tuple[int, str]]()
+    for group in group_directories("cpu", pid, proc):
+        for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+            try:
+                quota, period = (int(one) for file in files for one in (group / file).read_text().split())
+            except (OSError, ValueError):  # "max" is no number
+                continue
+            if quota > 0 and period > 0:
+                limits.append((-(-quota // period), str(group / files[0])))
     if not limits:
         return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
     return Fact(name, *min(limits))

@@ -3,6 +3,7 @@
 Sources: kernel Documentation/ABI/stable/sysfs-block, admin-guide/md.rst, statvfs(3), proc_pid_mountinfo(5).
 """
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -43,8 +44,23 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
         Fact("host.fs.block_bytes", block, f"statvfs({shown(str(directory))})") if honest
         else Fact("host.fs.block_bytes", unknown=f"{mount.kind} does not say what it reads at the least"),
         Fact("host.fs.least_folio_bytes", max(page, block) if honest else page, "memory page, filesystem's block"),
+        _wal_elsewhere(directory, root),
         Fact("host.fs.large_folios", large_folios(mount.kind, release), f"{mount.kind} of Linux {release}"),
     ]  # fmt: skip
+
+
+def _wal_elsewhere(directory: Path, root: Path) -> Fact:
+    """Whether pg_wal is a mount, or a link, which is not followed: where it leads to may not answer."""
+    name, path = "host.fs.wal_elsewhere", directory / "pg_wal"
+    if any(one.target == path for one in mounts(root / "proc/self/mountinfo")):
+        return Fact(name, True, "/proc/self/mountinfo")
+    try:
+        path.readlink()
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return Fact(name, False, f"readlink({shown(str(path))})")
+        return Fact(name, unknown=f"{shown(str(path))}: {error.strerror}")
+    return Fact(name, True, f"readlink({shown(str(path))})")
 
 
 def large_folios(kind: str, release: str) -> str:

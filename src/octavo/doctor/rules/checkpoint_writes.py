@@ -1,12 +1,14 @@
 """A checkpoint that writes while reads wait for the same disk."""
 
-from octavo.doctor.amounts import RELOAD, alter, percent
+from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import human_duration, human_size
 
 _BUSY, _SHARE, _FEWEST = 0.90, 0.50, 50.0
 _SPREAD = 0.9
+_DAY = 24 * 60.0  # minutes, the most that checkpoint_timeout may be
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -14,7 +16,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         asked.number("live.server.checkpoint_bytes_per_second"),
         asked.number("live.server.reads_per_second"),
     )
-    seen = f"{human_size(written)}/s by the checkpointer while {reads:,.0f} reads/s were asked for"
+    seen = f"{human_size(written)}/s by the checkpointer while {reads:,.0f} reads/s were requested"
     busy = asked.number("live.device.busy_share")
     served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
     if reads < _FEWEST or busy < _BUSY or written < _SHARE * served:
@@ -23,7 +25,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     lines = (
         (alter("checkpoint_completion_target", "0.9"), RELOAD)
         if spread < _SPREAD
-        else (alter("checkpoint_timeout", f"{round(max(15.0, timeout / 30))}min"), RELOAD,
+        else (alter("checkpoint_timeout", f"{round(min(_DAY, max(15.0, timeout / 30)))}min"), RELOAD,
+              "# recovery after a crash takes as much longer",
               "# and a max_wal_size with which checkpoints are triggered by time: octavo doctor --explain checkpoints")
     )  # fmt: skip
     return Finding(

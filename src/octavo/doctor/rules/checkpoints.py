@@ -1,11 +1,13 @@
 """Checkpoints that come because max_wal_size is reached, not because their time has come."""
 
-from octavo.doctor.amounts import RELOAD, alter
-from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.units import format_size, human_duration
+from octavo.doctor.lines import RELOAD, alter
+from octavo.units import format_size, human_duration, human_size
 
 _FEW = 20
+_OFTEN, _IN_BURSTS = 0.8, 0.25  # of checkpoint_timeout
+_PART = 0.1
 _MB = 1024**2
 
 
@@ -18,26 +20,56 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if not timed + requested:
         return Ok(f"no checkpoint in the {human_duration(seconds)} since the statistics were reset")
     every, timeout = seconds / (timed + requested), asked.number("setting.checkpoint_timeout")
-    # Requested ones are also those of backups and by hand: only where checkpoints come too often it is max_wal_size.
-    if requested < _FEW or requested <= timed or every >= timeout * 0.8:
-        return Ok(f"{seen}, one in {human_duration(every)}")
     size = asked.whole("setting.max_wal_size")
-    larger = int(size * max(2.0, timeout / every) * 1.2) // _MB * _MB
+    if requested < _FEW:
+        return Ok(f"{seen}, one in {human_duration(every)}")
+    # Requested ones are also those of backups, CREATE DATABASE and by hand. One because of max_wal_size needs at least
+    # half of it in WAL (CalculateCheckpointSegments).
+    written = _written(asked, seconds)
+    if written is not None and written < _FEW * size / 2:
+        return Ok(
+            f"{seen}; with {human_size(written)} of WAL at most {written / (size / 2):.0f} because of max_wal_size"
+        )
+    # One by time comes checkpoint_timeout after the one before: all others were in what is left of the time.
+    alone = (seconds - timed * timeout) / requested
+    if requested > timed and every < timeout * _OFTEN:
+        severity: Severity = "warning"
+        how = f"{seen}: one in {human_duration(every)}"
+    elif requested >= _PART * timed and 0 <= alone < timeout * _IN_BURSTS:
+        severity, every = "note", alone
+        how = f"{seen}; those in bursts, one in {human_duration(every)} or less"
+    else:
+        return Ok(f"{seen}, one in {human_duration(every)}")
+    times = timeout / max(every, 1.0)
+    larger = int(size * max(2.0, times) * 1.2) // _MB * _MB
     return Finding(
-        "warning",
-        f"{seen}: one in {human_duration(every)}, where checkpoint_timeout is {human_duration(timeout)}",
-        f"each checkpoint begins a new round of full-page images: {timeout / every:.1f} times as many rounds as "
+        severity,
+        f"{how}, where checkpoint_timeout is {human_duration(timeout)}",
+        f"each checkpoint begins a new round of full-page images: {times:.1f} times as many rounds as "
         f"checkpoint_timeout would have; max_wal_size = {format_size(size)} is filled each time",
-        (alter("max_wal_size", format_size(larger)), RELOAD),
+        (
+            "# pg_wal grows to as much, and recovery after a crash takes longer: df -h DATA_DIRECTORY/pg_wal",
+            alter("max_wal_size", format_size(larger)),
+            RELOAD,
+        ),
         "reload",
         "SELECT * FROM pg_stat_checkpointer;   -- before 17: pg_stat_bgwriter",
     )
 
 
+def _written(asked: RuleFacts, seconds: float) -> float | None:
+    """WAL in bytes in that time, None where it is not counted (before 14)."""
+    size, during = asked.whole_or_none("server.wal.bytes"), asked.number_or_none("server.wal.seconds")
+    return size / during * seconds if size is not None and during else None
+
+
 RULE = DoctorRule(
     "checkpoints",
     "Are checkpoints triggered by time?",
-    "20 checkpoints or more, and more than half, were requested, and they are more frequent than checkpoint_timeout",
-    "PostgreSQL's manual, WAL Configuration (max_wal_size)",
+    "20 checkpoints or more, and more than half, were requested, and they are more frequent than checkpoint_timeout; "
+    "or a tenth was, at less than a quarter of it (a note); and there is so much WAL that max_wal_size is the reason "
+    "(14 and later)",
+    "PostgreSQL's manual, WAL Configuration (max_wal_size); src/backend/access/transam/xlog.c "
+    "(CalculateCheckpointSegments)",
     _judge,
 )

@@ -15,7 +15,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         "data_checksums = off",
         f"a block of {block}{much} that storage corrupted is not detected when it is read",
-        ("pg_ctl stop", "pg_checksums --enable --progress -D DATA_DIRECTORY   # reads and writes every block"),
+        (
+            "# standbys too, all stopped at once: pg_rewind copies blocks from one to another",
+            "pg_ctl stop",
+            "pg_checksums --enable --progress -D DATA_DIRECTORY   # reads and writes every block",
+        ),
         "restart",
         "SHOW data_checksums;",
     )

@@ -10,6 +10,7 @@ _FEW, _A_CORE, _IDLE, _MUCH = 200, 10, 0.80, 0.02
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     now, cores = asked.whole("server.connections"), asked.whole("host.cores")
+    cores = min(cores, asked.whole_or_none("host.cpu.group_cores") or cores)
     seen = f"{human_count(now, 'connection')} on {human_count(cores, 'core')}"
     if now <= max(_FEW, _A_CORE * cores):
         return Ok(seen)
@@ -24,7 +25,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{seen}, {idle:,} of them idle",
         f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for idle "
         f"ones ({percent(share)} of the memory)",
-        ("# pgbouncer.ini: a pool of about two connections per core",
+        ("# pgbouncer.ini: two connections per core in all, if there is one database and one user",
+         "# transactions share sessions: no LISTEN, no session's SET, advisory locks or temporary tables",
          "pool_mode = transaction", f"default_pool_size = {2 * cores}"),
         "now",
         "SELECT state, count(*) FROM pg_stat_activity GROUP BY 1;",
@@ -34,8 +36,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "connections",
     "Are there many idle connections?",
-    "more than 200 connections and ten per core are open, four fifths of them idle (a warning when they take 2 % of "
-    "the memory)",
+    "more than 200 connections and ten per core (of those that the control group allows) are open, four fifths of them "
+    "idle (a warning when they take 2 % of the memory)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); Andres Freund, Measuring the Memory "
     "Overhead of a Postgres Connection (2020)",
     _judge,

@@ -27,7 +27,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"the frequency of {asked.whole('host.cores'):,} CPUs follows the load: the first queries after an idle moment "
         "run "
         f"at a low one{span}",
-        (GOVERNOR_FIX,),
+        (GOVERNOR_FIX, "# at each boot: tuned-adm profile throughput-performance, or cpupower.service"),
         "now",
         "cpupower frequency-info",
     )

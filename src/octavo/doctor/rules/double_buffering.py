@@ -1,8 +1,9 @@
 """Blocks that shared_buffers and the page cache hold both."""
 
-from octavo.doctor.amounts import alter, memory_bytes, percent
+from octavo.doctor.amounts import memory_bytes, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
 _MUCH, _BEYOND_ADVICE, _MB = 0.15, 0.40, 1024**2

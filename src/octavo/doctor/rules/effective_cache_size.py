@@ -1,8 +1,9 @@
 """effective_cache_size against memory."""
 
-from octavo.doctor.amounts import RELOAD, alter, memory_bytes, percent
+from octavo.doctor.amounts import memory_bytes, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import format_size, human_size
 
 _SMALL, _ROOMY, _MB = 0.15, 16 * 1024**3, 1024**2

@@ -1,8 +1,9 @@
 """The share of full-page images in the WAL."""
 
-from octavo.doctor.amounts import RELOAD, alter, percent
+from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import human_size
 
 _SETTLED, _ENOUGH, _MUCH = 3600.0, 1024**3, 0.60
@@ -30,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"{seen}; wal_compression = off",
-        f"about {human_size(daily)} a day are images of {human_size(block)}; blocks of {human_size(block // 2)} "
+        f"up to {human_size(daily)} a day are images of {human_size(block)}; blocks of {human_size(block // 2)} "
         "would make each half as large, where they are not changed next to each other",
         (
             alter("wal_compression", method),

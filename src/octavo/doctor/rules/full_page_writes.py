@@ -5,9 +5,10 @@ RWF_ATOMIC, Linux 6.11 and later, which PostgreSQL up to 18 does not use. What t
 anywhere between two sectors, also on such a device.
 """
 
-from octavo.doctor.amounts import RELOAD, alter
+from octavo.doctor.amounts import is_standby
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, Sql, alter
 from octavo.units import human_size
 
 _COPY_ON_WRITE = ("zfs", "btrfs", "bcachefs")
@@ -23,23 +24,36 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             else ""
         )
         return Ok(f"full_page_writes = on{could}")
-    kind = asked.text_or_none("host.fs.type")
-    if kind in _COPY_ON_WRITE:
-        return Ok(f"full_page_writes = off on {kind}, which does not write in place")
-    sector = asked.whole("host.device.physical_sector_bytes")
+    kind, options = asked.text_or_none("host.fs.type"), asked.text_or_none("host.fs.options") or ""
+    in_place = kind not in _COPY_ON_WRITE or "nodatacow" in options.split(",")
+    record = asked.whole_or_none("host.fs.block_bytes") if kind == "zfs" else None
+    if not in_place and (record is None or block <= record):
+        unless = ", unless files have the attribute C (lsattr)" if kind == "btrfs" else ""
+        return Ok(f"full_page_writes = off on {kind}, which does not write in place{unless}")
+    # Records of one block may be in two transaction groups of ZFS. Of a device below btrfs nothing is known.
+    own = asked.whole("host.fs.block_bytes") if kind in _COPY_ON_WRITE else None
+    sector = own if own is not None else asked.whole("host.device.physical_sector_bytes")
     if block <= sector:
-        return Ok(f"full_page_writes = off; a block is written in one sector of {human_size(sector)}")
+        return Ok(f"full_page_writes = off; a block is in one sector of {human_size(sector)}, if that is written whole")
     unasked = (
         f"; the device can write {human_size(atomic)} atomically on request (RWF_ATOMIC), which PostgreSQL does not use"
         if atomic >= block
         else ""
     )
+    parts = "records" if kind == "zfs" else "sectors"
+    # On a standby the images are its primary's.
+    standby = is_standby(asked)
     return Finding(
-        "error",
-        f"full_page_writes = off, data blocks of {human_size(block)}, sectors of {human_size(sector)}{unasked}",
-        f"a power failure during a write leaves a block of {block // sector} sectors of two ages, which recovery "
+        "warning" if standby else "error",
+        f"full_page_writes = off, data blocks of {human_size(block)} in {parts} of {human_size(sector)}{unasked}",
+        ("once this standby is promoted, " if standby else "")
+        + f"a power failure during a write leaves a block of {block // sector} {parts} of two ages, which recovery "
         "cannot repair: data is lost",
-        (alter("full_page_writes", "on"), RELOAD),
+        (
+            alter("full_page_writes", "on"),
+            RELOAD,
+            Sql("CHECKPOINT;   -- blocks changed since the last one have no image"),
+        ),
         "reload",
         "SHOW full_page_writes;",
     )
@@ -48,7 +62,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "full-page-writes",
     "Can a power failure tear a data block permanently?",
-    "full_page_writes is off, the filesystem writes in place, and a data block is larger than a sector",
+    "full_page_writes is off, the filesystem writes in place (btrfs with nodatacow does), and a data block is larger "
+    "than a sector; or it is larger than a record of ZFS",
     "PostgreSQL's manual, full_page_writes and Reliability; kernel sysfs-block (physical_block_size, "
     "atomic_write_unit_max_bytes) and filesystems/ext4/atomic_writes.rst (with direct I/O only)",
     _judge,

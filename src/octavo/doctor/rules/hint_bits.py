@@ -1,8 +1,9 @@
 """Sequential scans that write: hint bits of rows that nobody has looked at before."""
 
-from octavo.doctor.amounts import percent
+from octavo.doctor.amounts import is_standby, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import Sql
 from octavo.units import human_size
 
 _ENOUGH, _MUCH = 1024**3, 0.10
@@ -19,9 +20,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         seen,
-        f"{percent(written / size)} of what they read was written back by the scan itself, while a query waited: the "
-        "first reader of rows sets their hint bits",
-        ("VACUUM (FREEZE, ANALYZE) TABLE;   -- after each bulk load",),
+        f"{percent(written / size)} of what they read was written back by the scan itself, while a query waited: "
+        "mostly the first reader of rows sets their hint bits",
+        (
+            *(("# on the primary:",) if is_standby(asked) else ()),
+            Sql("VACUUM (FREEZE, ANALYZE) TABLE;   -- after each bulk load; writes the table once"),
+        ),
         "now",
         "SELECT sum(reads), sum(writes) FROM pg_stat_io WHERE context = 'bulkread';",
     )

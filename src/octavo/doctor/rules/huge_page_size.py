@@ -1,12 +1,15 @@
 """Huge pages of another size than those that there are, or so large that much of the last one is wasted."""
 
-from octavo.doctor.amounts import alter, huge_pages, on_huge_pages, percent, pools, shared_memory
+from octavo.doctor.amounts import huge_pages, on_huge_pages, percent, pools, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
 _MOST_WASTED = 0.25
-_LEAST_BYTES = 512 * 1024**2
+_MB = 1024**2
+_LEAST_BYTES = 512 * _MB
+_CHOOSES = 140000  # has huge_page_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -18,6 +21,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
         if other is None or wanted.pool.available >= wanted.needed:
             return Ok(f"pages of {human_size(page)} are requested, and no other pool would suffice")
+        if (asked.whole_or_none("server.version_number") or _CHOOSES) < _CHOOSES:
+            return Ok(f"before 14 PostgreSQL uses pages of the kernel's default size only, {human_size(page)}")
         size = format_size(other.page)
         return Finding(
             "warning",
@@ -31,15 +36,16 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     wasted = wanted.needed * page - memory
     if wasted < _MOST_WASTED * memory or wasted < _LEAST_BYTES:
         return Ok(f"pages of {human_size(page)}; the last one has {human_size(max(0, wasted))} left over")
+    # As much more as the whole of shared memory, which grows no faster than the buffers.
+    larger = asked.whole("setting.shared_buffers") * wanted.needed * page // memory // _MB * _MB
     return Finding(
         "note",
         f"{human_size(memory)} of shared memory in {wanted.needed:,} pages of {human_size(page)}",
         f"{human_size(wasted)} of the last page ({percent(wasted / memory)} of shared memory) are left over",
-        (f"# choose shared_buffers so that shared memory ends below a whole number of {human_size(page)}, or",
-         alter("huge_page_size", "2MB")),
+        ("# fill the page, which is reserved already:", alter("shared_buffers", format_size(larger))),
         "restart",
         "SHOW shared_memory_size;",
-    )  # fmt: skip
+    )
 
 
 def _on(asked: RuleFacts) -> bool:

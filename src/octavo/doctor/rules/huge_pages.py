@@ -1,13 +1,12 @@
 """Huge pages that a server could use and does not."""
 
-from octavo.doctor.amounts import HugePages, huge_pages, memory_bytes, on_huge_pages, percent, tables_each
+from octavo.doctor.amounts import SHMEM_THP, HugePages, huge_pages, memory_bytes, on_huge_pages, percent, tables_each
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.units import human_size
 
 _MUCH, _SOME, _FEW_BYTES = 0.05, 0.01, 256 * 1024**2
-_SHMEM_THP = ("always", "within_size", "force")
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -34,12 +33,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"{human_size(wanted.pool.page)} are free ({wanted.needed:,} are needed)",
             f"{human_size(idle)} of memory are reserved and unused; {cost}",
         )  # fmt: skip
-    if asked.text_or_none("host.thp.shmem") in _SHMEM_THP:
+    if asked.text_or_none("host.thp.shmem") in SHMEM_THP:
         return Ok(f"small pages, which shmem_enabled = {asked.text('host.thp.shmem')} may make transparent huge ones")
     severity: Severity = "warning" if share >= _MUCH else "note"
     if share < _SOME or saved < _FEW_BYTES:
         return Ok(f"huge_pages = {setting}, small pages in use; {cost}: too little to matter")
-    silent = f"huge_pages = {setting} silently fell back to small pages: no huge page is free"
+    free = f"{wanted.pool.available:,} huge pages are free and {wanted.needed:,} needed"
+    silent = f"huge_pages = {setting} silently fell back to small pages: {free}"
     seen = "huge_pages = off" if setting == "off" else silent
     return _finding(asked, wanted, severity, seen, cost)
 

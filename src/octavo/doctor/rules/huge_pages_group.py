@@ -1,6 +1,6 @@
 """Huge pages that the host has and the server's control group may not touch: SIGBUS at initdb or at start."""
 
-from octavo.doctor.amounts import MB, group_limits, huge_pages
+from octavo.doctor.amounts import MB, HugePages, group_limits, huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.hugepages.groups import GroupLimit
@@ -44,23 +44,25 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"{format_size(asked.whole('setting.shared_buffers'))} "
             ">> $(pg_config --sharedir)/postgresql.conf.sample   # before 16, before initdb",
             "echo 'huge_pages = off' >> $PGDATA/postgresql.conf   # for a server that is initialised",
-            *_allow(asked, limits, pool.page, wanted.needed),
+            *_allow(asked, limits, wanted),
         ),
         "before the start",
         "octavo doctor --before-start",
     )
 
 
-def _allow(asked: RuleFacts, limits: list[GroupLimit], page: int, pages: int) -> tuple[str, ...]:
-    """The lines that let the group have them instead."""
+def _allow(asked: RuleFacts, limits: list[GroupLimit], wanted: HugePages) -> tuple[str, ...]:
+    """The lines that let the group have them instead, beside what others in it have."""
+    page, pages = wanted.pool.page, wanted.needed
+    own = wanted.held * page
     if asked.text_or_none("host.container") == "Kubernetes":
         limit = asked.whole_or_none("host.memory.group_limit_bytes")
         memory = "…" if limit is None else f"{limit // MB}Mi"
         return (f"# or, in the pod: resources: {{limits: {{{kubernetes_resource(page, pages)}, memory: {memory}}}}}",)
     return tuple(
-        f"echo {pages * page} > {one.group / one.name}   # or allow them, on the host"
+        f"echo {pages * page + one.used - min(own, one.used)} > {one.group / one.name}   # or allow them, on the host"
         for one in limits
-        if one.limit < pages * page
+        if one.room(own) < pages * page
     )
 
 

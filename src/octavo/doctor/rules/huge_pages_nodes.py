@@ -26,7 +26,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{human_size(max(totals) * pool.page)} of shared memory are on one node: backends on the others reach all of "
         "it over the interconnect",
         tuple(
-            f"echo {sum(totals) // len(totals)} > /sys/devices/system/node/node{one.node}/hugepages/"
+            f"echo {-(-sum(totals) // len(totals))} > /sys/devices/system/node/node{one.node}/hugepages/"
             f"hugepages-{pool.page // 1024}kB/nr_hugepages"
             for one in pool.nodes
         ),

@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.huge_page_lines import lines_to_take
+from octavo.doctor.huge_page_lines import lines_to_take, on_the_host
 from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
 from octavo.units import human_size
 
@@ -39,9 +39,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if share >= _MUCH else "note",
         f"{seen}, and the server on them needs {wanted.needed:,}",
         f"{human_size(idle)} ({percent(share)} of the memory) can be used by nothing else",
-        (f"echo 'vm.nr_hugepages = {keep}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}",)
-        if pool.page == wanted.default
-        else (f"echo {keep} > /sys/kernel/mm/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages",),
+        (
+            "# unless they are for another server, which is stopped now",
+            *on_the_host(asked),
+            f"echo 'vm.nr_hugepages = {keep}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}"
+            if pool.page == wanted.default
+            else f"echo {keep} > /sys/kernel/mm/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages",
+        ),
         "now",
         "grep ^HugePages /proc/meminfo",
     )

@@ -1,8 +1,8 @@
 """io_combine_limit: how many blocks one request of PostgreSQL may have."""
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import format_size, human_size
 
 _DEFAULT = 128 * 1024
@@ -30,7 +30,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "note",
             f"io_combine_limit is {human_size(limit)}, less than its default of {human_size(default)}",
             f"a scan of 100 MB/s makes {_SCAN // limit:,} requests/s; by default {_SCAN // default:,}",
-            ("ALTER SYSTEM RESET io_combine_limit;", RELOAD),
+            (alter("io_combine_limit", format_size(default)), RELOAD),
             "reload",
             "SHOW io_combine_limit;",
         )

@@ -1,20 +1,25 @@
 """io_method = sync, where PostgreSQL could read ahead of itself."""
 
-from octavo.doctor.amounts import alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import alter
+from octavo.units import human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     method = asked.text("setting.io_method")
     if method != "sync":
         return Ok(f"io_method = {method}")
-    concurrency = asked.whole("setting.effective_io_concurrency")
+    requests, limit = asked.whole("setting.effective_io_concurrency"), asked.whole("setting.io_combine_limit")
+    workers = asked.whole_or_none("setting.io_workers")
+    at_once = f"; io_workers = {workers} of them at a time with worker" if workers else ""
+    ahead = asked.whole_or_none("host.device.readahead_bytes")
+    of_kernel = f" ({human_size(ahead)})" if ahead is not None else ""
     return Finding(
         "note",
         "io_method = sync",
-        f"a scan waits for each request before it issues the next: 1 in flight, where effective_io_concurrency allows "
-        f"{concurrency}",
+        f"a sequential scan has in flight what the kernel reads ahead{of_kernel}; with worker or io_uring it has up to "
+        f"{requests} requests of {human_size(limit)} (effective_io_concurrency, io_combine_limit{at_once})",
         (alter("io_method", "worker"),),
         "restart",
         "SHOW io_method;",
@@ -25,6 +30,7 @@ RULE = DoctorRule(
     "io-method",
     "Are reads asynchronous?",
     "io_method is sync (PostgreSQL 18 and later)",
-    "PostgreSQL's manual, io_method",
+    "PostgreSQL's manual, io_method and effective_io_concurrency; src/backend/storage/aio/read_stream.c (what sync "
+    "leaves to the kernel)",
     _judge,
 )

@@ -29,9 +29,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning",
         f"the program has {exclusive} load- and store-exclusive instructions and uses none of LSE; the CPU has LSE",
-        f"a lock {many} is retried in loops of {exclusive} exclusives instead of taken in one instruction",
+        f"a lock {many} is retried in a loop of load- and store-exclusive, where LSE takes it in 1 instruction",
         (f"# {why}", "CFLAGS='-moutline-atomics'"),
-        "restart",
+        "a new build, and a restart",
         "octavo binary $(which postgres)",
     )
 

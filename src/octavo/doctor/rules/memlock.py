@@ -4,10 +4,13 @@ import re
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import EDIT_UNIT
 from octavo.units import human_size
 
+_LIMIT = "host.process.memlock_bytes"
 _NOT_CHARGED_FROM = (5, 12)
-_LEAST = 64 * 1024**2
+# Of a ring: its queues and its 64 entries (io_max_concurrency at most, by default).
+_PAGES, _ROOM = 2, 2
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -21,16 +24,18 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     numbers = re.match(r"(\d+)\.(\d+)", kernel)
     if numbers and (int(numbers[1]), int(numbers[2])) >= _NOT_CHARGED_FROM:
         return Ok(f"io_uring of Linux {kernel} is not charged to memlock")
-    limit = asked.whole_or_none("host.process.memlock_bytes")
-    if limit is None or limit >= _LEAST:
-        return Ok("memlock is large enough for io_uring")
+    # None is without limit; one that this user may not see is unknown.
+    limit = asked.whole(_LIMIT) if asked.value(_LIMIT) is not None else None
     connections = asked.whole("setting.max_connections")
+    rings = _PAGES * asked.whole("host.memory.page_bytes") * connections
+    if limit is None or limit >= _ROOM * rings:
+        return Ok(f"memlock is large enough for io_uring, which takes about {human_size(rings)}")
     return Finding(
-        "warning",
+        "note",
         f"io_method = io_uring on Linux {kernel} with memlock {human_size(limit)}",
-        f"before Linux 5.12 rings are locked memory: those of {connections:,} connections do not fit, and the "
-        "server fails to start with ENOMEM",
-        ("# systemctl edit postgresql.service", "[Service]", "LimitMEMLOCK=infinity"),
+        f"before Linux 5.12 rings are locked memory, about {human_size(rings)} for {connections:,} connections; with "
+        "more of them, or another way to start it, the server fails to start with ENOMEM",
+        (EDIT_UNIT, "[Service]", "LimitMEMLOCK=infinity"),
         "restart",
         "grep 'Max locked' /proc/$(head -1 $PGDATA/postmaster.pid)/limits",
     )
@@ -39,7 +44,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "memlock",
     "Is the limit on locked memory large enough?",
-    "io_method = io_uring on a kernel before 5.12 with a memlock of less than 64 MB",
+    "io_method = io_uring on a kernel before 5.12 with a memlock of less than twice what the rings of max_connections "
+    "take",
     "io_uring_setup(2) (RLIMIT_MEMLOCK before Linux 5.12); docs/hugepages.md shows that it does not affect huge pages",
     _judge,
 )

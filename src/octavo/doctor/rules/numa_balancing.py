@@ -1,9 +1,12 @@
 """The kernel moving pages between memory nodes."""
 
+from octavo.doctor.amounts import on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.host.checks.cpu import NUMA_BALANCING_FIX
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import human_size
+
+# Bit 0 of numa_balancing; bit 1 (Linux 5.18) moves pages between fast and slow memory only.
+_MOVES = 1
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -11,33 +14,51 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if nodes < 2:
         raise NotApplicableError("one memory node")
     reclaim = asked.whole_or_none("host.numa.zone_reclaim") or 0
-    buffers = human_size(asked.whole("setting.shared_buffers"))
     if reclaim:
         return Finding(
             "warning",
             f"vm.zone_reclaim_mode = {reclaim} on {nodes} memory nodes",
             "a node that is full drops page cache instead of using the memory of the others: about "
             f"{human_size(asked.whole('host.memory.total_bytes') / nodes)} of cache are used",
-            ("sysctl vm.zone_reclaim_mode=0",),
+            _sysctl("vm.zone_reclaim_mode", "zone-reclaim"),
             "now",
             "sysctl vm.zone_reclaim_mode",
         )
-    if asked.whole("host.numa.balancing") == 0:
-        return Ok(f"off, {nodes} nodes")
+    mode = asked.whole("host.numa.balancing")
+    if not mode & _MOVES:
+        return Ok(f"kernel.numa_balancing = {mode}, {nodes} nodes")
+    if _huge(asked):
+        return Ok(f"kernel.numa_balancing = {mode}, {nodes} nodes; the server's huge pages are left where they are")
+    buffers = human_size(asked.whole("setting.shared_buffers"))
     return Finding(
         "note",
-        f"kernel.numa_balancing is on, {nodes} memory nodes",
+        f"kernel.numa_balancing = {mode}, {nodes} memory nodes",
         f"pages of {buffers} of shared_buffers are unmapped and moved, although processes of every node use them",
-        (NUMA_BALANCING_FIX,),
+        _sysctl("kernel.numa_balancing", "numa-balancing"),
         "now",
         "sysctl kernel.numa_balancing",
     )
 
 
+def _huge(asked: RuleFacts) -> bool:
+    try:
+        return on_huge_pages(asked)
+    except (UnknownError, NotApplicableError):
+        return False
+
+
+def _sysctl(name: str, file: str) -> tuple[str, ...]:
+    """0 now, and at the next boot."""
+    path = f"/etc/sysctl.d/60-postgresql-{file}.conf"
+    return (f"echo '{name} = 0' > {path} && sysctl -p {path}",)
+
+
 RULE = DoctorRule(
     "numa",
     "Does the kernel move or drop pages because of NUMA nodes?",
-    "there are several memory nodes, and zone_reclaim_mode is set or numa_balancing is on",
-    "kernel Documentation/admin-guide/sysctl/kernel.rst (numa_balancing) and vm.rst (zone_reclaim_mode)",
+    "there are several memory nodes, and zone_reclaim_mode is set, or numa_balancing is on and shared memory in small "
+    "pages",
+    "kernel Documentation/admin-guide/sysctl/kernel.rst (numa_balancing) and vm.rst (zone_reclaim_mode), "
+    "kernel/sched/fair.c (task_numa_work passes over huge pages)",
     _judge,
 )

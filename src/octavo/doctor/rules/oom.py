@@ -1,19 +1,26 @@
 """Who dies first when memory runs out."""
 
-from octavo.doctor.amounts import MB, memory_bytes
+from octavo.doctor.amounts import MB, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import EDIT_UNIT
 from octavo.text import one_line
 from octavo.units import human_size
 
 _STRICT = 2
 _FIRST = 900  # a pod without requests and limits has 1000 (Kubernetes, "Node-pressure Eviction")
 _SCARCE = 0.10
+_CHILDREN = (
+    "Environment=PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj",
+    "Environment=PG_OOM_ADJUST_VALUE=0",
+)
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     own = asked.whole("host.process.postmaster_oom_adj")
-    if asked.whole("host.memory.overcommit") == _STRICT:
+    limit = asked.whole_or_none("host.memory.group_limit_bytes")
+    # A group that reaches its limit is killed from, however strictly the machine accounts.
+    if asked.whole("host.memory.overcommit") == _STRICT and limit is None:
         return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer comes")
     check = "cat /proc/$(head -1 $PGDATA/postmaster.pid)/oom_score_adj"
     if container := asked.text_or_none("host.container"):
@@ -24,12 +31,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"the postmaster's oom_score_adj is {own} in a container ({container})",
             f"oom_score_adj is {own} of at most 1000: this pod is killed before every other one when the node's memory "
             "runs out",
-            ("# in the pod: requests equal to limits (QoS class Guaranteed)",
-             "resources: "
-             f"{{requests: {{memory: {_mebibytes(asked)}, cpu: 1}}, limits: {{memory: {_mebibytes(asked)}, cpu: 1}}}}"),
+            _guaranteed(asked, limit),
             "restart",
             check,
-        )  # fmt: skip
+        )
     if own < 0:
         children = asked.whole("host.process.children_oom_adj")
         if children > own:
@@ -38,33 +43,35 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "note",
             f"backends have the postmaster's oom_score_adj ({own})",
             f"a backend that takes all memory is spared, as are all {asked.whole('host.process.count'):,} processes of "
-            "the "
-            "server, and something else of this machine is killed for it",
-            ("# in the unit: Environment=", "PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE=0"),
+            "the server, and something else of this machine is killed for it",
+            (EDIT_UNIT, "[Service]", *_CHILDREN),
             "restart",
             check,
         )
     total, available = asked.whole("host.memory.total_bytes"), asked.whole("host.memory.available_bytes")
     return Finding(
         "warning" if available < _SCARCE * total else "note",
-        f"the postmaster's oom_score_adj is {own}, vm.overcommit_memory is not 2",
+        f"the postmaster's oom_score_adj is {own}, "
+        + ("vm.overcommit_memory is not 2" if limit is None else f"its control group may have {human_size(limit)}"),
         f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. When a "
-        "backend is killed all connections end and the postmaster recovers; a postmaster does not come back by itself",
-        (
-            "# systemctl edit postgresql.service",
-            "[Service]",
-            "OOMScoreAdjust=-1000",
-            "Environment=PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj",
-            "Environment=PG_OOM_ADJUST_VALUE=0",
-        ),
+        "backend is killed all connections end and the postmaster recovers; a postmaster comes back only where its "
+        "service restarts it",
+        (EDIT_UNIT, "[Service]", "OOMScoreAdjust=-1000", *_CHILDREN),
         "restart",
         check,
     )
 
 
-def _mebibytes(asked: RuleFacts) -> str:
-    """What the pod may have, as Kubernetes writes it."""
-    return f"{memory_bytes(asked) // MB}Mi"
+def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
+    """Requests equal to limits: what the pod has now; where memory has no limit, four times shared memory. No more
+    than three quarters of this node: no node gives all that it has."""
+    memory = limit or min(asked.whole("host.memory.total_bytes") * 3 // 4, 4 * shared_memory(asked))
+    cores = asked.whole_or_none("host.cpu.group_cores") or max(1, asked.whole("host.cores") * 3 // 4)
+    each = f"{{memory: {memory // MB}Mi, cpu: {cores}}}"
+    return (
+        "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node has to give",
+        f"resources: {{requests: {each}, limits: {each}}}",
+    )
 
 
 def _first(asked: RuleFacts) -> str:
@@ -83,8 +90,8 @@ def _first(asked: RuleFacts) -> str:
 RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
-    "memory is overcommitted and the postmaster's oom_score_adj is not negative (a warning below a tenth of memory "
-    "available), its backends share its protection, or a pod is the first to go",
+    "memory is overcommitted, or the control group has a limit, and the postmaster's oom_score_adj is not negative (a "
+    "warning below a tenth of memory available), its backends share its protection, or a pod is the first to go",
     "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score(5) and proc_pid_oom_score_adj(5)",
     _judge,
 )

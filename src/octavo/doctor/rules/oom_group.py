@@ -2,6 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import EDIT_UNIT
 from octavo.units import human_size
 
 _NEVER_KILLED = -1000
@@ -19,12 +20,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "memory.oom.group = 1 for the postmaster's control group",
         f"{when} one backend that takes too much has all {count:,} processes killed, the postmaster with them: it "
         "does not recover by itself; all wait until the service manager has restarted it",
-        (
-            "# systemctl edit postgresql.service",
-            "[Service]",
-            "OOMPolicy=continue",
-            "# in Kubernetes from 1.32 on, in the kubelet's configuration: singleProcessOOMKill: true",
-        ),
+        ("# in the kubelet's configuration, Kubernetes 1.32 and later:", "singleProcessOOMKill: true")
+        if asked.text_or_none("host.container") == "Kubernetes"
+        else (EDIT_UNIT, "[Service]", "OOMPolicy=continue"),
         "restart",
         "cat /sys/fs/cgroup$(cut -d: -f3 /proc/$(head -1 $PGDATA/postmaster.pid)/cgroup)/memory.oom.group",
     )
@@ -34,6 +32,7 @@ RULE = DoctorRule(
     "oom-group",
     "Does the OOM killer kill the postmaster together with a backend?",
     "memory.oom.group is set for the postmaster's group, and the postmaster is not exempt",
-    "kernel Documentation/admin-guide/cgroup-v2.rst (memory.oom.group); systemd.service(5), OOMPolicy=",
+    "kernel Documentation/admin-guide/cgroup-v2.rst (memory.oom.group); systemd.service(5), OOMPolicy=; "
+    "Kubernetes, KubeletConfiguration (singleProcessOOMKill)",
     _judge,
 )

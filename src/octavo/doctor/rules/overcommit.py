@@ -1,9 +1,12 @@
 """vm.overcommit_memory = 2 with little left to promise."""
 
+from octavo.doctor.amounts import pools
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
+# Nobody's: 60-postgresql.conf may have vm.overcommit_memory itself.
+_FILE = "/etc/sysctl.d/60-postgresql-overcommit.conf"
 _STRICT = 2
 _NEAR = 0.95
 # Of the memory: how much more is promised, and the most.
@@ -29,17 +32,20 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _lines(asked: RuleFacts, limit: int) -> tuple[str, ...]:
-    """Raises the setting in force: overcommit_ratio is 0 where it is overcommit_kbytes."""
-    ratio, total = asked.whole("host.memory.overcommit_ratio"), asked.whole("host.memory.total_bytes")
-    now = ratio / 100 if ratio else (limit - (asked.whole_or_none("host.swap.total_bytes") or 0)) / total
+    """Raises the setting in force: overcommit_ratio is 0 where it is overcommit_kbytes. Huge pages are neither promised
+    nor part of what may be."""
+    ratio = asked.whole("host.memory.overcommit_ratio")
+    huge = sum(one.total * one.page for one in pools(asked)) if asked.has("host.huge.pools") else 0
+    memory = max(1, asked.whole("host.memory.total_bytes") - huge)
+    now = ratio / 100 if ratio else (limit - (asked.whole_or_none("host.swap.total_bytes") or 0)) / memory
     if now >= _MOST:
         return (
             "# all of the memory is promised: smaller shared_buffers, fewer connections, or swap; by process:",
             "ps -eo pid,vsz,comm --sort=-vsz | head",
         )
     share = min(_MOST, now + _MORE)
-    more = f"overcommit_ratio = {100 * share:.0f}" if ratio else f"overcommit_kbytes = {int(share * total) // 1024}"
-    return (f"echo 'vm.{more}' > /etc/sysctl.d/60-postgresql.conf", "sysctl -p /etc/sysctl.d/60-postgresql.conf")
+    more = f"overcommit_ratio = {100 * share:.0f}" if ratio else f"overcommit_kbytes = {int(share * memory) // 1024}"
+    return (f"echo 'vm.{more}' > {_FILE} && sysctl -p {_FILE}",)
 
 
 RULE = DoctorRule(

@@ -26,7 +26,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"octavo build --data-block {block} --check-operations",
             f"# then docs/switching.md: dump and restore to {block}",
         ),
-        "restart",
+        "dump and restore",
         f"octavo predict {one_line(asked.text('predict.trace'))}",
     )
 

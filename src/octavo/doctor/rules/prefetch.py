@@ -1,21 +1,21 @@
 """effective_io_concurrency against a solid-state disk."""
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     concurrency = asked.whole("setting.effective_io_concurrency")
+    if concurrency > 1:
+        return Ok(f"effective_io_concurrency = {concurrency}")
     if asked.flag("host.device.rotational"):
         raise NotApplicableError("the device is reported as rotational")
-    if concurrency > 1:
-        return Ok(f"effective_io_concurrency = {concurrency}, the device is solid state")
     return Finding(
         "note",
         f"effective_io_concurrency = {concurrency} on a solid-state device",
-        "a bitmap heap scan has 1 request in flight: it reads 1 block in the time in which 16 in flight would read up "
-        "to 16",
+        "a bitmap heap scan, from 18 on every scan, has 1 request in flight: it reads 1 block in the time in which 16 "
+        "in flight would read up to 16",
         (alter("effective_io_concurrency", "16"), RELOAD),
         "reload",
         "SHOW effective_io_concurrency;",
@@ -27,7 +27,6 @@ RULE = DoctorRule(
     "Does a bitmap heap scan have several reads in flight?",
     "effective_io_concurrency is 0 or 1 on a device reported as non-rotational",
     "PostgreSQL's manual, effective_io_concurrency (default 1 until 17, 16 from 18 on); PostgreSQL commit "
-    "ff79b5b2aba0, Increase "
-    "default effective_io_concurrency to 16 (1 was slower than 0)",
+    "ff79b5b2aba0, Increase default effective_io_concurrency to 16 (1 was slower than 0)",
     _judge,
 )

@@ -37,16 +37,48 @@ def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding |
     if width and width % stripe == 0 and unit % chunk == 0:
         return None
     has = f"sunit {human_size(unit)}, swidth {human_size(width)}" if width else "no sunit and swidth"
+    fix, takes = _realign(mount, stripe, chunk, unit)
     return Finding(
         "note",
         f"{name} has stripes of {human_size(stripe)} in chunks of {human_size(chunk)}, and xfs has {has}",
         f"allocations are not aligned to stripes: a write of {human_size(stripe)} covers parts of two",
+        fix,
+        takes,
+        f"xfs_info {mount}",
+    )
+
+
+def _realign(mount: str, stripe: int, chunk: int, unit: int) -> tuple[tuple[str, ...], str]:
+    """By mount options where xfs takes them, else by a new filesystem; and what that takes.
+
+    A filesystem that was made without sunit refuses to be mounted with it, and a sunit can only be multiplied by a
+    power of two (xfs_check_new_dalign in the kernel's fs/xfs/xfs_mount.c; xfs(5)).
+    """
+    times = max(unit, chunk) // unit if unit else 0
+    sunit = times * unit
+    if not times or sunit % chunk or stripe % sunit or times & (times - 1):
+        return (
+            (
+                "# an xfs made for other stripes, or for none, cannot be mounted for these; on another device:",
+                f"mkfs.xfs -d su={chunk},sw={stripe // chunk} DEVICE   # erases DEVICE; copy the data directory there",
+            ),
+            "a new filesystem, and the data directory copied to it",
+        )
+    options = f"sunit={sunit // _SECTOR},swidth={stripe // _SECTOR}"
+    if mount == "/":
+        return (
+            (
+                "# on the kernel's command line; on Debian in /etc/default/grub, then update-grub:",
+                f"grubby --update-kernel=ALL --args=rootflags={options}",
+            ),
+            "reboot; for files written from then on",
+        )
+    return (
         (
-            f"# in /etc/fstab, to the options of {mount}: sunit={chunk // _SECTOR},swidth={stripe // _SECTOR}",
-            f"pg_ctl stop && umount {mount} && mount {mount} && pg_ctl start",
+            f"# in /etc/fstab, to the options of {mount}: {options}",
+            f"pg_ctl stop && umount {mount} && mount -o {options} {mount} && pg_ctl start",
         ),
         "restart; for files written from then on",
-        f"xfs_info {mount}",
     )
 
 
@@ -62,10 +94,11 @@ def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | N
         f"{human_size(round(written / writes / 1024) * 1024)} on average",
         f"each is less than a stripe and makes {requests} requests of the disks (old block and parity read, new ones "
         f"written): {requests * writes:,.0f} a second, where RAID 10 makes {2 * writes:,.0f}",
-        ("# data and WAL on RAID 10", "mdadm --create /dev/mdX --level=10 --raid-devices=4 DISKS"),
+        ("# data and WAL on RAID 10, of other disks: this erases them",
+         "mdadm --create /dev/mdX --level=10 --raid-devices=4 DISKS"),
         "a new filesystem, and the data directory copied to it",
         f"cat /sys/block/{name}/md/level; iostat -x 10   # w/s of {name} and of its disks",
-    )
+    )  # fmt: skip
 
 
 RULE = DoctorRule(
@@ -74,8 +107,8 @@ RULE = DoctorRule(
     "on a Linux software RAID with stripes, an xfs is mounted without sunit and swidth or with others than those of "
     "the RAID; "
     "or one with parity takes 100 writes/s and more that are smaller than a stripe",
-    "xfs(5), mount options sunit and swidth; mkfs.xfs sets them where the device says its stripe; md(4), RAID4, RAID5 "
-    "and RAID6; kernel Documentation/admin-guide/md.rst",
+    "xfs(5), mount options sunit and swidth, and kernel fs/xfs/xfs_mount.c (which it takes); mkfs.xfs sets them where "
+    "the device says its stripe; md(4), RAID4, RAID5 and RAID6; kernel Documentation/admin-guide/md.rst",
     _judge,
     ("RAID stripe",),
 )

@@ -1,8 +1,8 @@
 """random_page_cost and seq_page_cost against the device."""
 
-from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 
 _ROTATING = 3.0
 

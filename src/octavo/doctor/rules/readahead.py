@@ -2,7 +2,7 @@
 
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
 _DEFAULT, _SCAN = 128 * 1024, 100 * 1024**2
@@ -11,13 +11,26 @@ _FEWEST, _MOST, _SCANS = 50.0, 2.0, 0.20
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
+    if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
+        raise NotApplicableError("debug_io_direct = data: no page cache is used")
     ahead, version = asked.whole("host.device.readahead_bytes"), asked.whole("server.version_number")
+    block, page = asked.whole("setting.block_size"), asked.whole("host.memory.page_bytes")
+    request = asked.whole("setting.io_combine_limit") if version >= _ITSELF else block
+    if ahead < page:
+        # Without readahead a read gets its pages one by one (page_cache_sync_ra), whoever makes it.
+        return _finding(
+            asked,
+            "warning",
+            f"readahead is {human_size(ahead)}, less than a memory page: the kernel reads {human_size(page)} at a time",
+            f"a read of {human_size(max(request, page))} is {max(1, request // page)} requests, one after the other; a "
+            f"scan of 100 MB/s makes {_SCAN // page:,} requests/s, with 128 kB read ahead {_SCAN // _DEFAULT:,}",
+            _DEFAULT,
+        )
     too_much = _spoils(asked, ahead)
     if too_much is not None:
         return too_much
-    block = asked.whole("setting.block_size")
-    request = asked.whole("setting.io_combine_limit") if version >= _ITSELF else block
-    if ahead >= 2 * request:
+    # A window of one request is enough where a request is large: its first page has the kernel fetch the next window.
+    if ahead >= (request if version >= _ITSELF else 2 * request):
         return Ok(f"readahead {human_size(ahead)}")
     if version >= _ASYNCHRONOUS and asked.text("setting.io_method") != "sync":
         return Ok(f"readahead {human_size(ahead)}; io_method = {asked.text('setting.io_method')} reads ahead itself")
@@ -26,9 +39,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if version < _ITSELF else "note",
         f"readahead is {human_size(ahead)}, and a sequential scan waits for each request of {human_size(request)}",
         f"a scan of 100 MB/s makes {_SCAN // max(request, ahead):,} requests/s, one after the other; with 128 kB read "
-        "ahead "
-        f"{_SCAN // max(request, _DEFAULT):,}, while the backend works on what came before",
-        2 * max(request, _DEFAULT // 2),
+        f"ahead {_SCAN // max(request, _DEFAULT):,}, while the backend works on what came before",
+        max(request, _DEFAULT),
     )
 
 
@@ -56,12 +68,10 @@ def _spoils(asked: RuleFacts, ahead: int) -> Finding | None:
     return _finding(
         asked,
         "note",
-        f"readahead is {human_size(ahead)}; {human_size(wanted)}/s of blocks were asked for "
-        f"({percent(scans / wanted)} by "
-        f"large scans), {human_size(fetched)}/s were fetched",
+        f"readahead is {human_size(ahead)}; {human_size(wanted)}/s of blocks were requested "
+        f"({percent(scans / wanted)} by large scans), {human_size(fetched)}/s were fetched",
         f"{human_size(fetched - wanted)}/s of the disk's throughput are read ahead and not used: "
-        f"{fetched / wanted:.1f} bytes "
-        "for each useful one, and as much page cache",
+        f"{fetched / wanted:.1f} bytes for each useful one, and as much page cache",
         _DEFAULT,
     )
 
@@ -78,7 +88,7 @@ def _finding(asked: RuleFacts, severity: Severity, seen: str, cost: str, better:
             "# to keep it, in /etc/udev/rules.d/60-readahead.rules:",
             f'ACTION=="add|change", KERNEL=="{name}", ATTR{{queue/read_ahead_kb}}="{better // 1024}"',
         ),
-        "now",
+        "now, for files that are opened from then on: new connections",
         f"cat {file}",
     )
 
@@ -86,12 +96,12 @@ def _finding(asked: RuleFacts, severity: Severity, seen: str, cost: str, better:
 RULE = DoctorRule(
     "readahead",
     "Does the kernel's readahead fit what reads here?",
-    "it is less than two requests of a sequential scan, which waits for each of them (before 18, or io_method = sync); "
-    "or it "
-    "is more than 128 kB, and twice as much was fetched as was asked for, little of that by large scans",
+    "it is less than a memory page; or less than a sequential scan needs, which waits for each request: two blocks "
+    "before 17, io_combine_limit in 17 and with io_method = sync; or more than 128 kB, and twice as much was fetched "
+    "as was requested, little of that by large scans",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 100 MB/s are 12,500 IOPS of 8 kB, 781 of 128 kB; "
     "PostgreSQL src/backend/storage/aio/read_stream.c (sequential reads are left to the kernel's readahead); kernel "
-    "mm/readahead.c",
+    "mm/readahead.c (without readahead one page at a time; when the next window is read)",
     _judge,
     ("readahead",),
 )

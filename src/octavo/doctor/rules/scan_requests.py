@@ -1,13 +1,15 @@
 """The size of the requests that sequential scans really made."""
 
-from octavo.doctor.amounts import RELOAD
+from octavo.doctor.amounts import set_buffers
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.units import human_size
+from octavo.doctor.lines import RELOAD, Line, alter
+from octavo.units import format_size, human_size
 
 _COUNTS_BYTES = 180000
 _ENOUGH, _SMALL, _DEFAULT = 10_000, 32 * 1024, 128 * 1024
-_SCAN = 100 * 1024**2
+_MB = 1024**2
+_SCAN = 100 * _MB
 _DISK = 140  # requests a second of one rotating disk, as in the thread
 
 
@@ -22,24 +24,45 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     seen = f"{reads:,} requests of large scans, {human_size(each)} each"
     if each >= _SMALL or each >= 2 * block:
         return Ok(seen)
+    # Of a table that is cached in large part, what is missing is read in small pieces.
+    hits = (asked.whole_or_none("server.scans.hits") or 0) * block
+    if hits > size:
+        return Ok(f"{seen}; {human_size(hits)} were found in shared_buffers")
+    limit, buffers = asked.whole("setting.io_combine_limit"), asked.whole("setting.shared_buffers")
+    connections = asked.whole("setting.max_connections")
+    allowed = buffers // connections  # what a backend may have pinned at once (MaxProportionalPins)
+    lines, takes = _lines(asked, limit, allowed, connections)
+    if not lines:
+        return Ok(f"{seen}; io_combine_limit and shared_buffers allow larger ones")
     small, large = int(_SCAN / each), _SCAN // _DEFAULT
     return Finding(
         "note",
-        seen,
+        f"{seen}; io_combine_limit is {human_size(limit)}, and a backend may pin {human_size(allowed)} of buffers",
         f"100 MB/s of scan are {small:,} requests/s; with 128 kB per request {large:,}. In rotating disks of {_DISK} "
         f"per second each: {-(-small // _DISK)} against {-(-large // _DISK)}; the same holds for provisioned IOPS",
-        ("ALTER SYSTEM RESET io_combine_limit;", RELOAD,
-         "# and larger shared_buffers: a small one limits how much is read at once"),
-        "reload",
+        lines,
+        takes,
         "SELECT sum(read_bytes) / sum(reads) FROM pg_stat_io WHERE context = 'bulkread';",
-    )  # fmt: skip
+    )
+
+
+def _lines(asked: RuleFacts, limit: int, allowed: int, connections: int) -> tuple[tuple[Line, ...], str]:
+    """What makes requests larger, and what that takes; nothing where both limits allow them."""
+    if limit < _DEFAULT:
+        return (alter("io_combine_limit", format_size(_DEFAULT)), RELOAD), "reload"
+    if allowed < limit:
+        wanted = -(-limit * connections // _MB) * _MB
+        return (*set_buffers(asked, wanted), "# or fewer connections: max_connections, and a pooler"), "restart"
+    return (), ""
 
 
 RULE = DoctorRule(
     "scan-requests",
     "Do large scans read in large requests?",
-    "10,000 requests or more of large scans are less than two blocks each on average (18 and later)",
-    "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 90 disks against 6 for 100 MB/s",
+    "10,000 requests or more of large scans are less than two blocks each on average (18 and later), because of "
+    "io_combine_limit, or because shared_buffers / max_connections is less",
+    "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 90 disks against 6 for 100 MB/s; "
+    "PostgreSQL src/backend/storage/buffer/bufmgr.c (MaxProportionalPins)",
     _judge,
     ("I/O request",),
 )

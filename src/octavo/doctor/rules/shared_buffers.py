@@ -1,8 +1,9 @@
 """shared_buffers against the memory that there is, and the page cache beside it."""
 
-from octavo.doctor.amounts import alter, memory_bytes, percent
+from octavo.doctor.amounts import memory_bytes, percent, set_buffers
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import Sql
 from octavo.units import format_size, human_size
 
 _LARGE, _DEFAULT = 0.60, 128 * 1024**2
@@ -24,7 +25,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             if fits
             else f"{human_size(buffers - memory)} more than there is: the server does not start, or swaps or is killed "
             "once its buffers are in use",
-            (alter("shared_buffers", format_size(quarter)),),
+            set_buffers(asked, quarter),
             "restart",
             "SHOW shared_buffers;",
         )
@@ -32,10 +33,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         blocks, connections = buffers // asked.whole("setting.block_size"), asked.whole("setting.max_connections")
         return Finding(
             "warning",
-            f"{seen}; no initdb chooses so little unless the servers that it tried out died",
+            f"{seen}; initdb chooses so little only if the servers that it tries die",
             f"{blocks:,} blocks for up to {connections:,} connections; a Bus error by huge pages at initdb leaves this "
             "behind, and a small max_connections",
-            (alter("shared_buffers", "128MB"), "SHOW max_connections;   -- 100 by default"),
+            (*set_buffers(asked, _DEFAULT), Sql("SHOW max_connections;   -- 100 by default")),
             "restart",
             "SHOW shared_buffers;",
         )
@@ -49,7 +50,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{seen}; the databases have {human_size(size)}",
         f"{percent(buffers / size)} of the data fit; everything else is copied from the page cache, a system call for "
         "each block, or read again",
-        (alter("shared_buffers", format_size(quarter)),),
+        set_buffers(asked, quarter),
         "restart",
         "SHOW shared_buffers;",
     )

@@ -1,8 +1,9 @@
 """shared_memory_type = sysv, which never gets huge pages."""
 
-from octavo.doctor.amounts import alter, shared_memory
+from octavo.doctor.amounts import shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import alter
 from octavo.hugepages.limits import no_mmap
 from octavo.units import human_size
 

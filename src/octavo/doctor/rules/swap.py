@@ -6,6 +6,8 @@ from octavo.units import human_size
 
 _BUSY = 20.0  # pages a second
 _MUCH = 64 * 1024**2
+_ROOM = 2
+_FILE = "/etc/sysctl.d/60-postgresql-swap.conf"
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -18,17 +20,25 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if rate < _BUSY and (swapped or 0) < _MUCH:
         return Ok(f"{human_size(swapped or 0)} of the server are in swap, {rate:.0f} pages/s move")
     page = asked.whole("host.memory.page_bytes")
+    tends = f", swappiness is {swappiness}" if swappiness is not None else ""
     return Finding(
         "warning" if rate >= _BUSY else "note",
-        f"{human_size(swapped or 0)} of the server's memory are in swap, swappiness is {swappiness}",
+        f"{human_size(swapped or 0)} of the server's memory are in swap{tends}",
         f"{human_size(rate * page)}/s move between memory and swap now; what is swapped out is read back a page at a "
         "time, when a query needs it",
-        ("# where memory is free for what is in swap:", "swapoff -a && swapon -a",
-         "echo 'vm.swappiness = 1' > /etc/sysctl.d/60-postgresql-swap.conf && sysctl -p "
-         "/etc/sysctl.d/60-postgresql-swap.conf"),
+        (*_read_back(asked, total), f"echo 'vm.swappiness = 1' > {_FILE} && sysctl -p {_FILE}"),
         "now",
         "grep ^pswp /proc/vmstat",
-    )  # fmt: skip
+    )
+
+
+def _read_back(asked: RuleFacts, total: int) -> tuple[str, ...]:
+    """swapoff needs memory for all that is in swap, of every process; without it the OOM killer comes."""
+    free, available = (asked.whole_or_none(f"host.{name}") for name in ("swap.free_bytes", "memory.available_bytes"))
+    if free is None or available is None or available < _ROOM * (total - free):
+        return ("# less of the memory first: shared_buffers, work_mem, connections; swapoff has no room",)
+    return (f"# {human_size(total - free)} in swap, {human_size(available)} of memory available:",
+            "swapoff -a && swapon -a")  # fmt: skip
 
 
 RULE = DoctorRule(

@@ -1,10 +1,13 @@
 """Transparent huge pages for every process."""
 
+from octavo.doctor.amounts import SHMEM_THP
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.host.checks.memory import THP_FILE
+from octavo.units import human_size
 
 _PRIVATE = "only private memory gets them (sorts, hashes); shared_buffers does not"
+_SHARED = "private memory gets them (sorts, hashes), and shared_buffers by shmem_enabled"
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -12,12 +15,20 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if mode != "always":
         return Ok(f"enabled = {mode}")
     stalls = defrag == "always"
+    # As much as a page of table entries, of 8 bytes each, maps.
+    page = asked.whole_or_none("host.memory.page_bytes")
+    huge = human_size(page * page // 8) if page else "a huge page"
+    shared = asked.text_or_none("host.thp.shmem") in SHMEM_THP
     return Finding(
         "warning" if stalls else "note",
         f"enabled = always, defrag = {defrag or 'unknown'}",
-        f"{_PRIVATE}; "
-        + ("every fault may stop to compact memory" if stalls else "khugepaged copies memory together meanwhile")
-        + ", and a process that touches a byte may take 2 MB",
+        f"{_SHARED if shared else _PRIVATE}; "
+        + (
+            "every fault may stop to compact memory"
+            if stalls
+            else "khugepaged copies pages into huge ones in the background"
+        )
+        + f", and a process that touches a byte may take {huge}",
         (f"echo madvise > {THP_FILE}", "# to keep it: transparent_hugepage=madvise on the kernel's command line"),
         "now",
         f"cat {THP_FILE}",

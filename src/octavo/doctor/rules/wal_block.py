@@ -1,13 +1,15 @@
 """A WAL block that is smaller than the filesystem's."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _LARGEST = 65536
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
+    if asked.has("host.fs.wal_elsewhere") and asked.flag("host.fs.wal_elsewhere"):
+        raise NotApplicableError("pg_wal is a link or a mount: its filesystem is not examined")
     block, filesystem = asked.whole("setting.wal_block_size"), asked.whole("host.fs.block_bytes")
     if block >= filesystem:
         return Ok(f"WAL blocks of {human_size(block)}, filesystem blocks of {human_size(filesystem)}")
@@ -20,7 +22,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             (f"octavo build --wal-block {format_size(filesystem)}",)
             if filesystem <= _LARGEST
             else (
-                "# no build of PostgreSQL has WAL blocks so large: pg_wal on a filesystem of 4 kB blocks",
+                "# no build of PostgreSQL has WAL blocks so large: pg_wal on another device, whose content is lost",
                 "mkfs.xfs -b size=4096 DEVICE",
             )
         ),

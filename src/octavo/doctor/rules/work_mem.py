@@ -1,56 +1,87 @@
 """work_mem times the sessions that may use it, and what autovacuum may take besides."""
 
-from octavo.doctor.amounts import RELOAD, alter, memory_bytes
+from octavo.doctor.amounts import is_standby, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, Line, alter
 from octavo.units import format_size, human_size
 
-_DEFAULT, _MB = 4 * 1024**2, 1024**2
+_DEFAULT, _MB, _GB = 4 * 1024**2, 1024**2, 1024**3
 _MUCH = 2.0
+_LEAST_WORKER = 64  # MB, the default of maintenance_work_mem
+_WITHOUT_LIMIT = 170000  # before, vacuum collects dead rows in 1 GB at most
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     work, connections = asked.whole("setting.work_mem"), asked.whole("setting.max_connections")
     multiplier = asked.number("setting.hash_mem_multiplier")
     memory, buffers = memory_bytes(asked), asked.whole("setting.shared_buffers")
-    sessions, workers = int(work * multiplier) * connections, _autovacuum(asked)
+    if buffers >= memory:
+        raise NotApplicableError("shared_buffers alone is more than the memory")
+    sessions, (each, workers) = int(work * multiplier) * connections, _autovacuum(asked)
     seen = f"work_mem = {format_size(work)}, hash_mem_multiplier = {multiplier:g}, max_connections = {connections:,}"
-    beside = f", autovacuum {human_size(workers)}" if workers else ""
-    ratio = (buffers + sessions + workers) / memory
+    beside = f", autovacuum {human_size(each * workers)}" if each * workers else ""
+    total = buffers + sessions + each * workers
+    ratio, left = total / memory, memory - buffers
     if ratio <= 1 or (work <= _DEFAULT and ratio <= _MUCH):
-        left = human_size(max(0, memory - buffers))
-        return Ok(f"{seen}: {human_size(sessions)} with one hash each{beside}, {left} beside shared_buffers")
-    fits = max(1, (memory - buffers - workers) // 2 // max(1, int(connections * multiplier)) // _MB)
-    few = max(10, (memory - buffers - workers) // 2 // max(1, int(work * multiplier)))
-    lines = (
-        (alter("work_mem", f"{fits}MB"), RELOAD, "# more where it is needed: SET work_mem in that session or role")
-        if fits * _MB < work
-        else (alter("max_connections", str(few)), "# and a pooler in front (pgbouncer, pool_mode = transaction)")
-    )
+        return Ok(
+            f"{seen}: {human_size(sessions)} with one hash each{beside}, {human_size(left)} beside shared_buffers"
+        )
+    lines: list[Line] = []
+    if each * workers > left // 4:
+        each = max(_LEAST_WORKER, left // 4 // workers // _MB) * _MB
+        lines = [alter("autovacuum_work_mem", format_size(each)), RELOAD]
+    room = max(0, left - each * workers)
+    takes = "reload"
+    if sessions > room:
+        fits = max(1, room // 2 // max(1, int(connections * multiplier)) // _MB)
+        if fits * _MB < work:
+            lines += [
+                alter("work_mem", f"{fits}MB"), RELOAD,
+                "# more where it is needed: SET work_mem in that session or role",
+            ]  # fmt: skip
+        else:
+            lines += _fewer(asked, max(10, room // 2 // max(1, int(work * multiplier))))
+            takes = "restart"
     return Finding(
         "warning" if ratio > _MUCH else "note",
         seen,
-        f"one hash in each session is {human_size(sessions)}{beside}, with shared_buffers "
-        f"{human_size(sessions + workers + buffers)} of {human_size(memory)}: the OOM killer, when they come together",
-        lines,
-        "reload" if fits * _MB < work else "restart",
-        "SHOW work_mem;",
+        f"one hash in each session is {human_size(sessions)}{beside}, with shared_buffers {human_size(total)} of "
+        f"{human_size(memory)}: when they come together, the OOM killer ends one",
+        tuple(lines),
+        takes,
+        "SELECT name, setting, unit FROM pg_settings WHERE name IN ('work_mem', 'autovacuum_work_mem', "
+        "'max_connections');",
     )
 
 
-def _autovacuum(asked: RuleFacts) -> int:
-    """What all workers may take at once (autovacuum_work_mem; -1 is maintenance_work_mem); 0 where that is unknown."""
+def _fewer(asked: RuleFacts, connections: int) -> list[Line]:
+    """max_connections may never be less on a standby than on its primary (manual, Hot Standby)."""
+    return [
+        "# this is a standby: on its primary first, or it stops applying WAL"
+        if is_standby(asked)
+        else "# then on standbys",
+        alter("max_connections", str(connections)),
+        "# and a pooler in front (pgbouncer, pool_mode = transaction)",
+    ]
+
+
+def _autovacuum(asked: RuleFacts) -> tuple[int, int]:
+    """What a worker may take (autovacuum_work_mem; -1 is maintenance_work_mem) and how many there are; 0 where that is
+    unknown."""
     own, count = (asked.whole_or_none(f"setting.{name}") for name in ("autovacuum_work_mem", "autovacuum_max_workers"))
-    each = own if own is not None and own >= 0 else asked.whole_or_none("setting.maintenance_work_mem")
-    return (each or 0) * (count or 0)
+    each = (own if own is not None and own >= 0 else asked.whole_or_none("setting.maintenance_work_mem")) or 0
+    if (asked.whole_or_none("server.version_number") or _WITHOUT_LIMIT) < _WITHOUT_LIMIT:
+        each = min(each, _GB)
+    return each, count or 0
 
 
 RULE = DoctorRule(
     "work-mem",
     "Is there memory for what all sessions may sort and hash at once?",
-    "shared_buffers, one hash of each of max_connections sessions and what autovacuum's workers may take are more than "
-    "the "
-    "memory (a warning from twice the memory on; with the default work_mem only then)",
+    "shared_buffers, one hash of each of max_connections sessions and what autovacuum's workers may take (1 GB "
+    "each at most before 17) are more than the memory (a warning from twice the memory on; with the default work_mem "
+    "only then)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): work_mem and connections are the "
     "first causes of OOM kills; PostgreSQL's manual, work_mem, hash_mem_multiplier and autovacuum_work_mem",
     _judge,

@@ -5,6 +5,7 @@ docs/plan.md ("Interleaving") has the reasons in full, and what becomes of each 
 
 import shutil
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from octavo import knobs
@@ -20,11 +21,11 @@ from octavo.lab.loads import bytes_of_copy
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import Cell, by_condition
 from octavo.plan.model import Plan
-from octavo.plan.server_settings import checkpoint_seconds
+from octavo.plan.server_settings import checkpoint_seconds, maintenance_memory, query_memory
 from octavo.units import human_size, parse_size
-from octavo.workloads.base import Levels, RunsInPieces, RunsInTurns, Workload
+from octavo.workloads.base import Levels, PinsSettings, RunsInPieces, RunsInTurns, Workload
 
-# What a server has beside its buffers and its part of the page cache.
+# What a server has beside its buffers, its part of the page cache, and what its processes sort and hash.
 _SERVER_BYTES = 128 * 1024**2
 # The rest is for the client, the lab and the kernel; what the estimate has too little costs page cache, no memory.
 _MOST_OF_MEMORY = 0.9
@@ -160,27 +161,46 @@ def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     return None
 
 
-def not_at_once(workload: Workload, cells: Sequence[Cell]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class CellNeeds:
+    """What a cell takes while it is up, in bytes: in the page cache, its copy on disk, and `working`, what its
+    processes sort and hash."""
+
+    levels: Levels
+    cached: int
+    copy: int
+    working: int = 0
+
+
+def not_at_once(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the servers of these cells cannot all be up, by what they need beside huge pages, or None."""
-    needs = [
-        (cell.levels, _page_cache_bytes(workload, cell.levels), bytes_of_copy(workload, cell.levels)) for cell in cells
-    ]
+    needs = needs_of(plan, workload, cells)
     return no_room(needs) or too_dirty(workload, needs)
 
 
-def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
-    """Why the cells are too large to be up at once, or None.
+def needs_of(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> list[CellNeeds]:
+    """Of each cell, in their order."""
+    return [
+        CellNeeds(
+            cell.levels,
+            _page_cache_bytes(workload, cell.levels),
+            bytes_of_copy(workload, cell.levels),
+            _working_bytes(plan, workload, cell.levels),
+        )
+        for cell in cells
+    ]
 
-    Of each: its levels, what it has in the page cache, and its copy, in bytes.
-    """
-    wanted = sum(_memory(levels, cached) for levels, cached, _ in needs)
+
+def no_room(needs: Sequence[CellNeeds]) -> str | None:
+    """Why the cells are too large to be up at once, or None."""
+    wanted = sum(_memory(cell, cell.cached) for cell in needs)
     there = meminfo("MemAvailable", Path("/proc"))
     if wanted > _MOST_OF_MEMORY * there:
         return (
             f"the cells together need {human_size(wanted)} of memory, more than {_MOST_OF_MEMORY:.0%} of the "
             f"{human_size(there)} available"
         )
-    copies = int(_SPARE_OF_DISK * sum(copy for _, _, copy in needs))
+    copies = int(_SPARE_OF_DISK * sum(cell.copy for cell in needs))
     free = shutil.disk_usage(make_directory(octavo_home() / "scratch")).free
     if copies > free:
         return f"the cells together need {human_size(copies)} of disk; {human_size(free)} is free"
@@ -197,25 +217,25 @@ def most_for_huge_pages() -> int:
     return meminfo("MemAvailable", Path("/proc")) * 9 // 10
 
 
-def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc: Path = Path("/proc")) -> str | None:
-    """Why cells that write to devices that are paused, or load, cannot take turns, or None. `needs` as in `no_room`.
+def too_dirty(workload: Workload, needs: Sequence[CellNeeds], proc: Path = Path("/proc")) -> str | None:
+    """Why cells that write to devices that are paused, or load, cannot take turns, or None.
 
     What a paused cell has dirtied stays, so that what all cells have dirtied is there at once; from
     vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused, or has
     a common one write while it runs (mm/page-writeback.c, domain_dirty_limits; vm.rst). Its share is of memory that is
-    free or in the page cache, in which shared buffers are not (global_dirtyable_memory).
+    free or in the page cache, in which shared buffers and what processes sort are not (global_dirtyable_memory).
     """
     wanted = 0
-    for levels, database, _ in needs:
-        stays = device.pauses_with_cell(levels) or isinstance(workload, RunsInPieces)
-        if stays and not only_reads(workload, levels):
-            limit = levels.get("memory", "none")
-            wanted += database if limit == "none" else min(database, parse_size(limit))
+    for cell in needs:
+        stays = device.pauses_with_cell(cell.levels) or isinstance(workload, RunsInPieces)
+        if stays and not only_reads(workload, cell.levels):
+            limit = cell.levels.get("memory", "none")
+            wanted += cell.cached if limit == "none" else min(cell.cached, parse_size(limit))
     if not wanted:
         return None
     amount = int((proc / "sys/vm/dirty_background_bytes").read_bytes())
     ratio = int((proc / "sys/vm/dirty_background_ratio").read_bytes())
-    servers = sum(_memory(levels, 0) for levels, _, _ in needs)
+    servers = sum(_memory(cell, 0) for cell in needs)
     allowed = amount or max(0, meminfo("MemAvailable", proc) - servers) * ratio // 100
     if wanted <= allowed:
         return None
@@ -229,15 +249,27 @@ def _page_cache_bytes(workload: Workload, levels: Levels) -> int:
     return 0 if in_buffers and only_reads(workload, levels) else database
 
 
+def _working_bytes(plan: Plan, workload: Workload, levels: Levels) -> int:
+    """What a cell's processes sort and hash. All cells may hold theirs at the same time: paused in the same query or in
+    the same step of a load, and while all are warmed."""
+    if not isinstance(workload, RunsInPieces):
+        return 0
+    own = dict(workload.settings) if isinstance(workload, PinsSettings) else dict[str, str]()
+    settings = {**own, **plan.settings_at(levels)}
+    memory_of = query_memory if only_reads(workload, levels) else maintenance_memory
+    return memory_of(settings, workload.database_bytes(levels))
+
+
 def only_reads(workload: Workload, levels: Levels) -> bool:
     """Whether a cell of a workload that can be measured in slices is known to write nothing."""
     return isinstance(workload, _Sliced) and workload.only_reads(levels)
 
 
-def _memory(levels: Levels, cached: int) -> int:
+def _memory(cell: CellNeeds, cached: int) -> int:
+    levels = cell.levels
     # Huge pages are in their pool already.
     buffers = parse_size(levels["shared_buffers"]) if levels.get("huge_pages", "off") == "off" else 0
-    most = buffers + cached + _SERVER_BYTES
+    most = buffers + cached + cell.working + _SERVER_BYTES
     limit = levels.get("memory", "none")
     return most if limit == "none" else min(most, parse_size(limit) + _SERVER_BYTES)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from octavo.host import child_group
+from octavo.host.procfs import number_after
 from octavo.lab.slices.freeze import GroupFreezer
 
 _PROC = Path("/proc")
@@ -68,10 +69,26 @@ class ShuffledPlacement:
             _bind(thread, (cpu,))
 
     def thaw(self) -> None:
-        """Lets the group go on, and leaves its threads to the scheduler."""
+        """Lets the group go on, and leaves its threads to the scheduler, also those that begin meanwhile: a thread that
+        was still bound has passed its CPU on to them (sched_setaffinity(2)), and they would keep it."""
         self.freezer.thaw()
         for thread, cpus in self._free.items():
             _bind(thread, cpus)
+        free = dict(self._free)
+        while new := sorted(set(child_group.threads(self.freezer.group)) - free.keys()):
+            for thread in new:
+                free[thread] = free.get(self._parent(thread), frozenset())
+                if free[thread]:
+                    _bind(thread, free[thread])
+
+    def _parent(self, thread: int) -> int:
+        """Its process, or of a process the one that forked it (proc_pid_status(5)); 0 where it has ended."""
+        try:
+            status = (self.proc / str(thread) / "status").read_bytes()
+        except OSError:
+            return 0
+        process = number_after(status, b"\nTgid:")
+        return number_after(status, b"\nPPid:") if process == thread else process
 
     def _cpu_seconds(self, thread: int) -> float:
         """From schedstat, which counts nanoseconds (sched-stats.rst); 0 where the kernel does not say."""

@@ -38,18 +38,33 @@ def _as_text(value: object) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value).rstrip()
 
 
-def check(rows: Sequence[Row], reference: Sequence[Row], where: str, left_out: Collection[int] = ()) -> None:
+def check(
+    rows: Sequence[Row],
+    reference: Sequence[Row],
+    where: str,
+    left_out: Collection[int] = (),
+    ordered_by: Sequence[int] = (),
+) -> None:
     """Raises OctavoError, which names the first row that differs, when the result is not the reference answer.
 
-    Columns that are `left_out`, counted from 0, may have any text. Rows that a query's ORDER BY leaves equal may come
-    in any order.
+    Columns that are `left_out`, counted from 0, may have any text. Rows that are equal in the columns `ordered_by`,
+    those of the query's ORDER BY, may come in any order.
     """
     if len(rows) != len(reference):
         raise OctavoError(f"{where}: wrong result: {len(rows)} rows, the reference has {len(reference)}")
     mine, right = _without(rows, left_out), _without(reference, left_out)
     problem = difference(mine, right)
-    if problem is not None and difference(sorted(mine), sorted(right)) is not None:
+    if problem is None:
+        return
+    if difference(sorted(mine), sorted(right)) is not None:
         raise OctavoError(f"{where}: wrong result: {problem}")
+    if difference(keys(mine, ordered_by), keys(right, ordered_by)) is not None:
+        raise OctavoError(f"{where}: wrong order of rows: {problem}")
+
+
+def keys(rows: Sequence[Row], ordered_by: Sequence[int]) -> list[Row]:
+    """What rows are ordered by: these columns, counted from 0."""
+    return [tuple(row[column] for column in ordered_by) for row in rows]
 
 
 def _without(rows: Sequence[Row], left_out: Collection[int]) -> list[Row]:
@@ -89,8 +104,13 @@ def same(value: str, known: str) -> bool:
 
 def digest(rows: Sequence[Row]) -> str:
     """What identifies a result: its rows in any order. Decimals come out the same at every block size."""
+    return digest_in_order(sorted(rows))
+
+
+def digest_in_order(rows: Sequence[Row]) -> str:
+    """What identifies rows in this order."""
     whole = hashlib.sha256()
-    for row in sorted(rows):
+    for row in rows:
         whole.update("\x1f".join(row).encode() + b"\x1e")
     return whole.hexdigest()[:16]
 

@@ -28,9 +28,9 @@ class Captured:
                 mine.append(shape.identity)
 
     def facts(self) -> dict[str, Any]:
-        """For the trial's facts: `plans`, several identities of an item with a stroke between them, and
-        `plan_shapes`."""
-        plans = {item: "/".join(mine) for item, mine in self.identities.items() if mine}
+        """For the trial's facts: `plans`, several identities of an item in their order, not that of the runs, with a
+        stroke between them, and `plan_shapes`."""
+        plans = {item: "/".join(sorted(mine)) for item, mine in self.identities.items() if mine}
         shapes = {identity: shape.as_dict() for identity, shape in self.shapes.items()}
         return {"plans": plans, "plan_shapes": shapes} if plans else {}
 

@@ -18,6 +18,11 @@ QUERIES = range(1, 23)
 # generator, and all else alike (compared row by row at 0.01). On query 13, which counts comments, see
 # `orders_by_customer`.
 RANDOM_TEXT: Mapping[int, tuple[int, ...]] = {2: (5, 7), 10: (5, 7), 15: (2,), 20: (1,)}
+# Columns of results, counted from 0, that the queries' ORDER BY names, in its order.
+ORDERED_BY: Mapping[int, tuple[int, ...]] = {
+    1: (0, 1), 2: (0, 2, 1, 3), 3: (1, 2), 4: (0,), 5: (1,), 7: (0, 1, 2), 8: (0,), 9: (0, 1), 10: (2,), 11: (1,),
+    12: (0,), 13: (1, 0), 15: (0,), 16: (3, 0, 1, 2), 18: (4, 3), 20: (0,), 21: (1, 0), 22: (0,),
+}  # fmt: skip
 _PACKAGE = "duckdb_extension_tpch"
 # No extension is fetched or loaded that was not asked for by its path.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {

@@ -7,11 +7,12 @@ from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 from octavo.workloads.tpch import answers, orders_by_customer
 from octavo.workloads.tpch.answers import Row
-from octavo.workloads.tpch.duckdb_tpch import RANDOM_TEXT, known
+from octavo.workloads.tpch.duckdb_tpch import ORDERED_BY, RANDOM_TEXT, known
 
 _COUNTS_COMMENTS = 13
-# The first result of each query at a scale, by scale factor and query: what no reference covers is compared with it.
-_first: dict[tuple[str, int], str] = {}
+# The first result of each query at a scale, by scale factor and query, and its order: what no reference covers is
+# compared with it.
+_first: dict[tuple[str, int], tuple[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,15 @@ class References:
         reference = known().answer(float(self.scale), number)
         if number == _COUNTS_COMMENTS:
             reference = self.of_query_13
+        ordered_by = ORDERED_BY.get(number, ())
         if reference is not None:
-            answers.check(rows, reference, what, RANDOM_TEXT.get(number, ()))
-        digest = answers.digest(rows)
-        if _first.setdefault((self.scale, number), digest) != digest:
+            answers.check(rows, reference, what, RANDOM_TEXT.get(number, ()), ordered_by)
+        digest, order = answers.digest(rows), answers.digest_in_order(answers.keys(rows, ordered_by))
+        first, its_order = _first.setdefault((self.scale, number), (digest, order))
+        if digest != first:
             raise OctavoError(f"{what}: wrong result: it differs at {where} from another cell's result")
+        if order != its_order:
+            raise OctavoError(f"{what}: wrong order of rows: it differs at {where} from another cell's result")
         return digest
 
 

@@ -1,0 +1,66 @@
+"""What a finding tells the reader to do, line by line, for a server that runs or for one that does not."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from octavo.postgres.setting_line import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A statement that only a running server can execute; left out for one that does not run."""
+
+    text: str
+
+
+# Text is a line for a shell or a file, or a comment.
+Line = str | Setting | Sql
+
+RELOAD = Sql("SELECT pg_reload_conf();")
+# What says which unit a server is in: postgresql.service may be a target only (Debian) or another server's.
+EDIT_UNIT = "# systemctl edit $(ps -o unit= -p $(head -1 $PGDATA/postmaster.pid))"
+
+# Sources of pg_settings that win over postgresql.conf and ALTER SYSTEM.
+_FIRST = {
+    "command line": "on the server's command line (by Patroni, for example)",
+    "environment variable": "by the server's environment",
+    "database": "by ALTER DATABASE",
+    "user": "by ALTER ROLE",
+    "database user": "by ALTER ROLE IN DATABASE",
+}
+
+
+def alter(name: str, value: str) -> Setting:
+    """The line that sets it."""
+    return Setting(name, value)
+
+
+def written(
+    lines: Iterable[Line], *, running: bool, in_file: bool = False, sources: Mapping[str, str] | None = None
+) -> list[str]:
+    """The lines as they are used: a setting is a statement for a running server, else a line of postgresql.conf, as
+    `in_file` where the server refuses the statement (allow_alter_system = off).
+
+    `sources` is where settings are from (pg_settings); a comment says where neither of the two has an effect.
+
+    >>> fix = (Setting("work_mem", "4MB"), RELOAD, "# more where it is needed")
+    >>> written(fix, running=True)
+    ["ALTER SYSTEM SET work_mem = '4MB';", 'SELECT pg_reload_conf();', '# more where it is needed']
+    >>> written(fix, running=False)
+    ['work_mem = 4MB   # postgresql.conf', '# more where it is needed']
+    >>> written(fix[:2], running=True, in_file=True)
+    ['work_mem = 4MB   # postgresql.conf', 'SELECT pg_reload_conf();']
+    >>> written(fix[:1], running=True, sources={"work_mem": "user"})
+    ['# work_mem is set by ALTER ROLE, which takes precedence: change it there', "ALTER SYSTEM SET work_mem = '4MB';"]
+    """
+    found: list[str] = []
+    for line in lines:
+        if isinstance(line, Setting):
+            if by := _FIRST.get((sources or {}).get(line.name, "")):
+                found.append(f"# {line.name} is set {by}, which takes precedence: change it there")
+            found.append(line.sql if running and not in_file else f"{line.conf}   # postgresql.conf")
+        elif isinstance(line, str):
+            found.append(line)
+        elif running:
+            found.append(line.text)
+    return found
