@@ -13,8 +13,8 @@ follow: their images' bytes are those of the time before the trace.
 import math
 from dataclasses import dataclass
 
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
-from octavo.predict.simulation import Rates
 from octavo.predict.wal import image_bytes, image_fill, record_bytes, without_headers
 
 # Simulated images were 0.6 to 2.9 % above the counted ones, where both began with a checkpoint

@@ -19,8 +19,9 @@ from octavo.predict.device import Device
 from octavo.predict.images import Correction, fill_of, total
 from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
-from octavo.predict.simulation import Rates, Size
+from octavo.predict.size import Size
 from octavo.predict.wal import Wal, record_bytes, wal_of
 
 # Where bisection for the recorded waiting ends.

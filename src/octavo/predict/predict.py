@@ -16,9 +16,11 @@ from octavo.predict.images import correction
 from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
 from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, settled, varied
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample
-from octavo.predict.simulation import Rates, Size, chosen_sample, simulate
+from octavo.predict.simulation import chosen_sample, simulate
+from octavo.predict.size import Size
 from octavo.predict.what_if import WhatIf
 from octavo.trace.files import Observe, ignore_progress
 from octavo.trace.simulate import KERNEL_PAGE, told_size

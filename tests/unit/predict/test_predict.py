@@ -12,15 +12,19 @@ from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
+from octavo.predict.after_checkpoint import since_checkpoint
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
+from octavo.predict.counts import COUNTS
 from octavo.predict.five_minutes import Prices
 from octavo.predict.images import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
 from octavo.predict.scatter import scatter
-from octavo.predict.simulation import COUNTS, Rates, Size, simulate, since_checkpoint
+from octavo.predict.simulation import simulate
+from octavo.predict.size import Size
 from octavo.predict.what_if import WhatIf
 from octavo.trace import files
 
