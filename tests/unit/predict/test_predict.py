@@ -126,6 +126,8 @@ def test_other_data_of_the_same_skew_is_written_as_if_it_had_been_recorded(
         found = by_block(predict(request))[BLOCK]
         for name, value in (("checkpoint_bytes", changed * BLOCK), ("full_page_images", changed)):
             assert found[f"{name}_per_transaction"]["value"] == pytest.approx(value / 4000, rel=0.06), name
+        after = by_block(predict(dataclasses.replace(request, until_checkpoint=True)))[BLOCK]
+        assert after["full_page_images_per_transaction"]["value"] == pytest.approx(changed / 4000, rel=0.06)
 
 
 def test_a_cycle_of_much_less_data_is_no_longer_than_the_trace(tmp_path: Path) -> None:
