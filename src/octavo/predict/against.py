@@ -119,6 +119,7 @@ def compare(
             checkpoint=request.checkpoint or _seconds(trials, condition),
             until_checkpoint=condition.until_checkpoint,
             transactions=_transactions(trials, condition),
+            slice_seconds=_slice(trials, condition),
             readahead=request.readahead,
             dirty_background=request.dirty_background,
             threads=request.threads,
@@ -161,6 +162,12 @@ def _seconds(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> 
     """How long a trial ran since its checkpoint; None where it was not after one."""
     found = [seconds for _, seconds in _since_checkpoint(trials, condition)]
     return median(found) if found else None
+
+
+def _slice(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> float | None:
+    """How long a trial's server ran at once after the checkpoint; None where it was never frozen."""
+    found = [float(trial["facts"].get("slice_seconds") or 0.0) for trial, _ in _since_checkpoint(trials, condition)]
+    return median(found) if found and min(found) > 0 else None
 
 
 def _since_checkpoint(

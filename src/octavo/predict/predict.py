@@ -58,6 +58,8 @@ class Request:
     are clean at first."""
     transactions: Mapping[int, float] = dataclasses.field(default_factory=dict[int, float])
     """By data block: transactions since the last checkpoint, where that is known and not the time."""
+    slice_seconds: float | None = None
+    """So long a server runs at once that is frozen while others do."""
     readahead: int | None = None
     dirty_background: int | None = None
     huge_pages: bool = False
@@ -106,6 +108,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
             has_checkpoints=not request.until_checkpoint,
             readahead=request.readahead,
             dirty_background=request.dirty_background,
+            slice_seconds=request.slice_seconds,
         )
         for size in buffers
         for block in request.data_blocks
@@ -113,7 +116,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     base = Size(
         trace.data_block, buffers[0], request.memory, kernel_page, factor,
         has_checkpoints=not request.until_checkpoint,
-        readahead=request.readahead, dirty_background=request.dirty_background,
+        readahead=request.readahead, dirty_background=request.dirty_background, slice_seconds=request.slice_seconds,
     )  # fmt: skip
     more = advice.more_memory(base)
     simulated = [own, *asked, base, *more]

@@ -1,5 +1,6 @@
 """A server that is predicted, and the one that is simulated for it."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,8 @@ class Size:
     pace: float = 1.0
     """Its transactions a second over those of the trace: the background writer, which goes by the clock, has so many
     more of them in each round."""
+    slice_seconds: float | None = None
+    """It runs so long at once, and is frozen while others do (docs/plan.md, slices); None: it always runs."""
 
 
 def layouts(own: int, block: int) -> tuple[str, ...]:
@@ -80,16 +83,23 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
         readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
-        **_background(trace, size.pace),
+        **_background(trace, size),
         checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
         **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),
     )
 
 
-def _background(trace: Recorded, pace: float) -> dict[str, Any]:
-    """The background writer's settings; its delay on the trace's clock, where the server is faster or slower."""
+def _background(trace: Recorded, size: Size) -> dict[str, Any]:
+    """The background writer's settings; its delay on the trace's clock, where the server is faster or slower.
+
+    In slices its sleep (WaitLatch of bgwriter.c) ends while the server is frozen: it has a round when a slice begins,
+    and the next ones as ever.
+    """
     found = background(trace.summary)
-    return {**found, "writer_delay": max(1, round(found.get("writer_delay", _WRITER_DELAY) * pace))}
+    delay = float(found.get("writer_delay", _WRITER_DELAY))
+    if size.slice_seconds is not None:
+        delay = size.slice_seconds * 1e6 / math.ceil(size.slice_seconds * 1e6 / delay)
+    return {**found, "writer_delay": max(1, round(delay * size.pace))}
 
 
 def traced_seconds(trace: Recorded, size: Size, cycle: float) -> float:

@@ -334,11 +334,16 @@ def test_what_is_evicted_after_a_checkpoint_waits_in_the_page_cache(tmp_path: Pa
     assert found["value"] > 0.5 * BLOCK and found["low"] == found["value"]
 
 
-@pytest.mark.parametrize("pace", [10.0, 0.1])
-def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(tmp_path: Path, pace: float) -> None:
-    """100 pages at most each 200 ms, in which the trace has 200 transactions: of 2,000 it writes 100, of 20 all."""
+@pytest.mark.parametrize(("pace", "slice_seconds"), [(10.0, None), (0.1, None), (10.0, 1.0), (1.0, 0.02)])
+def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
+    tmp_path: Path, pace: float, slice_seconds: float | None
+) -> None:
+    """100 pages at most each 200 ms, in which the trace has 200 transactions: of 2,000 it writes 100, of 20 all. In
+    slices it has a round when one begins."""
     trace = recorded(made(tmp_path / "t.octrace", writes=True))
-    size = Size(BLOCK, 8 * MB, 256 * MB, has_checkpoints=False, dirty_background=1 << 40, pace=pace)
+    size = Size(
+        BLOCK, 8 * MB, 256 * MB, has_checkpoints=False, dirty_background=1 << 40, pace=pace, slice_seconds=slice_seconds
+    )
     found = simulate(trace, [size], 8.0)[size][0].after_checkpoint(8_000)
     dirty = found["writer_writes"] + found["dirty_evictions"]
     assert (0.744 * 8_000 - 1_024 - 60) / 8_000 < dirty < 0.75
