@@ -25,8 +25,10 @@ from octavo.predict.device import device_of
 from octavo.predict.images import correction
 from octavo.predict.model import Conditions, assumed_of, bottleneck, figures
 from octavo.predict.model import varied as varied_of
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import recorded
-from octavo.predict.simulation import Rates, Size, simulate
+from octavo.predict.simulation import simulate
+from octavo.predict.size import Size
 from octavo.trace.surface import PAGE_SIZES
 
 PART = 100

@@ -50,7 +50,7 @@ def predict(
     ] = None,
     until_checkpoint: Annotated[
         bool,
-        typer.Option("--until-checkpoint", help="Predict only the time before the next checkpoint."),
+        typer.Option("--until-checkpoint", help="Predict only the time after a checkpoint and before the next."),
     ] = False,
     readahead: Annotated[
         str | None, typer.Option(help="read_ahead_kb of the device, such as 4MB; default: as recorded, or 128kB.")

@@ -6,8 +6,9 @@ from typing import Any
 
 from octavo.predict.assumptions import Assumptions, intervals
 from octavo.predict.model import Conditions, figures, varied
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
-from octavo.predict.simulation import Rates, Size
+from octavo.predict.size import Size
 from octavo.units import human_duration, human_size
 
 # Dump and restore as seen in docs/switching.md, in MB a second of the source's size: on two busy processors.

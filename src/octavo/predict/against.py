@@ -2,6 +2,10 @@
 
 A run's cells are servers: data block, shared_buffers, memory and device are what they were measured with, and what is
 predicted. What one trace has is one workload: the other levels (the mode of pgbench, the scale) choose the trials.
+
+A trial of the regime `after-checkpoint` is predicted as the time that it was: so many seconds after a checkpoint, with
+warm caches in which nothing was dirty. Its counts are compared with those of as many transactions as it had; its speed
+is not told how many these were.
 """
 
 import math
@@ -21,6 +25,7 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("reads_per_transaction", "block_reads_per_transaction"),
     ("device_reads_per_transaction", "device_read_requests_per_transaction"),
     ("device_read_bytes_per_transaction", "device_read_bytes_per_transaction"),
+    ("device_all_written_bytes_per_transaction", "device_written_bytes_per_transaction"),
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
 )
@@ -29,7 +34,10 @@ _OWN_DEVICES = ("native", "loop")
 # The rules by which a trial is invalid because others disturbed it (docs/validity.md).
 _DISTURBED = ("steal", "foreign_cpu", "foreign_io")
 # Below so much a ratio says nothing: in a read-only run a few bytes are logged.
-_LEAST = {"reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
+_LEAST = {
+    "reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "device_all_written_bytes": 200.0,
+    "wal_bytes": 50.0, "full_page_images": 0.02,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +114,12 @@ def compare(
             kernel_page=request.kernel_page,
             device=request.device if condition.device in _OWN_DEVICES else condition.device,
             recorded_device=request.recorded_device,
+            is_throttled=condition.device not in _OWN_DEVICES,
             clients=condition.clients,
-            checkpoint=request.checkpoint,
+            checkpoint=request.checkpoint or _seconds(trials, condition),
             until_checkpoint=condition.until_checkpoint,
             transactions=_transactions(trials, condition),
+            slice_seconds=_slice(trials, condition),
             readahead=request.readahead,
             dirty_background=request.dirty_background,
             threads=request.threads,
@@ -137,15 +147,40 @@ def compare(
 
 
 def _transactions(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> dict[int, float]:
-    """By data block: how many transactions a trial had since its checkpoint. Full-page images of a transaction depend
+    """By data block: how many transactions a trial had since its checkpoint. What is counted of a transaction depends
     on it, whatever the speed was."""
     found: dict[int, list[float]] = {}
-    for trial in trials if condition.until_checkpoint else ():
-        if condition_of(trial["levels"]) == condition:
-            for one in trial["observations"]:
-                if one["metric"] == "transactions" and one["item"] is None and float(one["value"]) > 0:
-                    found.setdefault(parse_size(trial["levels"]["data_block"]), []).append(float(one["value"]))
+    for trial, seconds in _since_checkpoint(trials, condition):
+        block, tps = parse_size(trial["levels"]["data_block"]), _measured(trial, "tps") or 0.0
+        # The server's counters are of the client's whole life, and so is what they are divided by.
+        whole, each = _measured(trial, "wal_bytes"), _measured(trial, "wal_bytes_per_transaction")
+        found.setdefault(block, []).append(whole / each if whole and each else tps * seconds)
     return {block: median(values) for block, values in found.items()}
+
+
+def _seconds(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> float | None:
+    """How long a trial ran since its checkpoint; None where it was not after one."""
+    found = [seconds for _, seconds in _since_checkpoint(trials, condition)]
+    return median(found) if found else None
+
+
+def _slice(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> float | None:
+    """How long a trial's server ran at once after the checkpoint; None where it was never frozen."""
+    found = [float(trial["facts"].get("slice_seconds") or 0.0) for trial, _ in _since_checkpoint(trials, condition)]
+    return median(found) if found and min(found) > 0 else None
+
+
+def _since_checkpoint(
+    trials: Sequence[Mapping[str, Any]], condition: TrialCondition
+) -> list[tuple[Mapping[str, Any], float]]:
+    """The trials after a checkpoint and for how long each ran since. In slices that is longer than what its
+    transactions are counted over: the pilot, the begin of each slice and turns that were dropped are not."""
+    found: list[tuple[Mapping[str, Any], float]] = []
+    for trial in trials if condition.until_checkpoint else ():
+        tps, transactions = _measured(trial, "tps"), _measured(trial, "transactions")
+        if condition_of(trial["levels"]) == condition and tps and transactions:
+            found.append((trial, float(trial["facts"].get("ran_seconds") or transactions / tps)))
+    return found
 
 
 def _points(

@@ -59,6 +59,8 @@ class Assumptions:
     """What pages of other sizes have more images, over what is likely."""
     later: float = 0.0
     """How the workload differs at another time: -1 and 1 are the ends."""
+    written_back: float = 0.0
+    """Of what is evicted after a checkpoint, the part that reaches the device beyond what it is simulated to."""
     elsewhere_records: float = 0.0
     """By what part of an octave records at other sizes are larger than the recorded ones."""
     elsewhere_reads: float = 0.0
@@ -100,10 +102,12 @@ def variations(
     image_fill: float | None = None,
     *,
     sampled: bool = False,
+    after_checkpoint: bool = False,
 ) -> list[Variation]:
     """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons.
 
-    `image_fill` is what was counted of a cycle's images, None where nobody counted it.
+    `image_fill` is what was counted of a cycle's images, None where nobody counted it. `after_checkpoint`: it is of the
+    time after a checkpoint, when much of what is evicted may still be dirty in the end.
     """
     fill = "fill of the pages in full-page images"
     found = [
@@ -127,6 +131,8 @@ def variations(
         Variation("latency of the device", "latency", 0.1e-3, 1.5e-3),
         Variation("other CPU time that depends on the page size", "other_cpu", -0.02, 0.02),
     ]
+    if after_checkpoint:
+        found.append(Variation("evicted pages that are still dirty in the page cache", "written_back", 0.0, 1.0))
     if sampled:
         found.append(Variation("sample of the pages", "sample", -1.0, 1.0))
     if layouts > 1:

@@ -24,6 +24,16 @@ class Device:
     latency: float | None = None
     latency_bytes: float | None = None
     largest_request: int | None = None
+    is_throttled: bool = False
+    """Its limits are Linux's (block/blk-throttle.c), as those of a run's devices: reads and writes wait in queues of
+    their own (throtl_service_queue), and the flush of a volatile write cache, which fdatasync sends behind the write
+    (blkdev_issue_flush), is a request without data among the writes, also where the limit is divided between reads and
+    writes (knobs/enforcer.py). A device without such a cache has none; loop devices have one."""
+
+    @property
+    def requests_a_sync(self) -> float:
+        """Of a commit's WAL: the write, and the flush where it counts."""
+        return 2.0 if self.is_throttled else 1.0
 
     @property
     def is_known(self) -> bool:

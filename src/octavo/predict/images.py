@@ -13,8 +13,8 @@ follow: their images' bytes are those of the time before the trace.
 import math
 from dataclasses import dataclass
 
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
-from octavo.predict.simulation import Rates
 from octavo.predict.wal import image_bytes, image_fill, record_bytes, without_headers
 
 # Simulated images were 0.6 to 2.9 % above the counted ones, where both began with a checkpoint
@@ -63,8 +63,8 @@ def fill_of(found: Correction, own: Rates, recorded: float, fill: float, transac
     """How full pages are in the images of so many transactions since a checkpoint: `fill` is that of the trace's."""
     if found.fill_before is None or transactions is None:
         return fill
-    whole = _total(own, transactions, recorded)
-    early = _total(own, min(transactions, found.before), recorded)
+    whole = total(own, transactions, recorded)
+    early = total(own, min(transactions, found.before), recorded)
     return fill if whole <= 0 else (early * found.fill_before + (whole - early) * fill) / whole
 
 
@@ -80,7 +80,7 @@ def transactions_before(trace: Recorded, own: Rates, fill: float) -> tuple[float
     records = _record_bytes(trace, fill)
 
     def logged(transactions: float) -> float:
-        images = _total(own, transactions, trace.transactions)
+        images = total(own, transactions, trace.transactions)
         return records * transactions + images * image_bytes(trace.data_block, fill)
 
     low, high = 0.0, _LONGEST * trace.transactions
@@ -95,11 +95,11 @@ def _factor(trace: Recorded, own: Rates, before: float) -> float:
     where they were counted, else in the trace."""
     whole = trace.transactions
     counted = (trace.images_each or 0.0) * whole
-    expected = _total(own, before + whole, whole)
+    expected = total(own, before + whole, whole)
     if trace.before is not None and trace.before.images is not None:
         counted += trace.before.images
     else:
-        expected -= _total(own, before, whole)
+        expected -= total(own, before, whole)
     return _bounded(counted / expected) if expected > 0 else 1.0
 
 
@@ -109,7 +109,7 @@ def _fill_before(trace: Recorded, own: Rates, before: float, fill: float, factor
     assert trace.before is not None
     images, found = trace.before.images, trace.before.image_bytes
     if images is None:
-        images = factor * _total(own, before, trace.transactions)
+        images = factor * total(own, before, trace.transactions)
     if trace.before.transactions is None or images < _FEWEST:
         return None
     if found is not None:
@@ -123,12 +123,12 @@ def _record_bytes(trace: Recorded, fill: float) -> float:
                         trace.wal_records_each or 0.0)  # fmt: skip
 
 
-def _total(own: Rates, transactions: float, recorded: float) -> float:
+def total(one: Rates, transactions: float, recorded: float) -> float:
     """Images of so many transactions since a checkpoint. Behind the recorded ones they become fewer as they did from
     the second third to the last."""
 
     def inside(count: float) -> float:
-        return (own.images(count) or 0.0) * count
+        return (one.images(count) or 0.0) * count
 
     if transactions <= recorded:
         return inside(transactions)

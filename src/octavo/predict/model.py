@@ -16,11 +16,12 @@ from octavo.predict.assumptions import (
     variations,
 )
 from octavo.predict.device import Device
-from octavo.predict.images import Correction, fill_of
+from octavo.predict.images import Correction, fill_of, total
 from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
-from octavo.predict.simulation import Rates, Size
+from octavo.predict.size import Size
 from octavo.predict.wal import Wal, record_bytes, wal_of
 
 # Where bisection for the recorded waiting ends.
@@ -51,7 +52,7 @@ class Conditions:
     """Of images' bytes: wal_compression, or another distance between checkpoints."""
     correction: Correction = dataclasses.field(default_factory=Correction)
     transactions: float | None = None
-    """Since the last checkpoint; None: as many as there are in the time between checkpoints."""
+    """Since the last checkpoint, of which counts are; None: as many as there are in the time between checkpoints."""
     known: "dict[Assumptions, Throughput | None]" = dataclasses.field(init=False, default_factory=dict, compare=False)
     """Speeds of the base, with which sizes are compared. Other conditions (`dataclasses.replace`) have their own."""
 
@@ -67,8 +68,11 @@ def assumed_of(trace: Recorded) -> Assumptions:
 def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variation]:
     """How far that may be off."""
     known = None if given.trace.image_bytes is None else _fill(assumed, given, _since(given, None))
-    sampled = bool(given.base_rates[0].errors)
-    return variations(assumed.commits_a_sync, given.clients, layouts, known, sampled=sampled)
+    one = given.base_rates[0]
+    return variations(
+        assumed.commits_a_sync, given.clients, layouts, known,
+        sampled=bool(one.errors), after_checkpoint=bool(one.since_checkpoint),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +96,20 @@ class Work:
 def work(
     size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions, tps: float | None = None
 ) -> Work:
-    """What a transaction does where there are so many a second: the more, the fewer full-page images each."""
+    """What a transaction does where there are so many a second: the more, the fewer full-page images each, and after a
+    checkpoint the more is written of each."""
     trace = given.trace
     one = rates[min(assumed.layout, len(rates) - 1)]
     octaves = _octaves(size, given)
-    each, wide = _each(one, assumed), (1 + assumed.scatter * one.scatter) * (1 + assumed.elsewhere_reads * octaves)
+    each = _each(size, one, assumed, _since(given, tps))
+    wide = (1 + assumed.scatter * one.scatter) * (1 + assumed.elsewhere_reads * octaves)
     wide *= 1 + assumed.later * LATER_READS
     missed = _missed(one.first_hits, assumed)
     seen = each["reads"] - (1 - missed) * each["first_reads"]
     kept = seen / each["reads"] if each["reads"] > 0 else 0.0
     reads = seen * wide
     accesses = each["accesses"] or 1.0
-    below = _below(size, one, assumed, kept * wide)
+    below = _below(size, one, each, assumed, kept * wide)
     images = _images(size, one, assumed, given, tps)
     wal = None
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
@@ -131,11 +137,21 @@ def work(
     )
 
 
-def _each(one: Rates, assumed: Assumptions) -> dict[str, float]:
-    """Counts of a transaction, at an end of what a sample leaves open."""
+def _each(size: Size, one: Rates, assumed: Assumptions, since: float | None) -> dict[str, float]:
+    """Counts of a transaction, among so many after a checkpoint where that time was simulated; at an end of what a
+    sample leaves open."""
+    each = one.each
+    if since is not None and (found := one.after_checkpoint(since / size.data_factor)):
+        # Reads are those of the whole warm trace, but for pages of which a part was to be written.
+        more = found["pages_read_to_write"] - each["pages_read_to_write"]
+        each = {
+            **each, **found, "checkpoint_writes": 0.0,
+            "device_reads": max(0.0, each["device_reads"] + more),
+            "device_read_bytes": max(0.0, each["device_read_bytes"] + more * size.kernel_page),
+        }  # fmt: skip
     if not assumed.sample or not one.errors:
-        return one.each
-    return {name: value * max(0.0, 1 + assumed.sample * one.errors.get(name, 0.0)) for name, value in one.each.items()}
+        return each
+    return {name: value * max(0.0, 1 + assumed.sample * one.errors.get(name, 0.0)) for name, value in each.items()}
 
 
 def _missed(hits: float, assumed: Assumptions) -> float:
@@ -144,12 +160,11 @@ def _missed(hits: float, assumed: Assumptions) -> float:
 
 
 def _below(
-    size: Size, one: Rates, assumed: Assumptions, kept: float
+    size: Size, one: Rates, each: dict[str, float], assumed: Assumptions, kept: float
 ) -> tuple[float | None, float | None, float | None, float | None, float]:
     """Reads, their bytes, writes, their bytes at the device, and the page cache's part of the reads."""
     if size.memory is None:
         return None, None, None, None, 0.0
-    each = _each(one, assumed)
     missed = _missed(one.cache_first_hits, assumed)
     kept *= 1 + assumed.cache
     amount = each["device_read_bytes"]
@@ -157,7 +172,12 @@ def _below(
     stays = (amount - (1 - missed) * first) / amount if amount > 0 else 0.0
     reads = each["device_reads"] * stays * kept
     cached = 1 - min(1.0, each["device_reads"] * stays / each["requests"]) if each["requests"] else 0.0
-    return reads, amount * stays * kept, each["device_writes"], each["device_written_bytes"], cached
+    # Each block that left shared buffers as a write of its own, less what was written of them.
+    block = max(size.data_block, size.kernel_page)
+    dirty = max(0.0, each["dirty_evictions"] + each["writer_writes"] - each["device_written_bytes"] / block)
+    dirty *= assumed.written_back
+    writes, written = each["device_writes"] + dirty, each["device_written_bytes"] + dirty * block
+    return reads, amount * stays * kept, writes, written, cached
 
 
 def _octaves(size: Size, given: Conditions) -> float:
@@ -176,13 +196,20 @@ def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps
     if size.is_as_recorded and trace.images_each is not None:
         return trace.images_each
     since = _since(given, tps)
-    if since is not None and (found := one.images(since / size.data_factor)) is not None:
+    if since is not None and (found := _simulated_images(one, since / size.data_factor)) is not None:
         simulated = found
     simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
     doubt = math.hypot(given.correction.doubt, one.images_spread)
     more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
     elsewhere = 1 + assumed.elsewhere_images * more * _octaves(size, given)
     return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
+
+
+def _simulated_images(one: Rates, transactions: float) -> float | None:
+    """Of a transaction among so many since a checkpoint."""
+    if not one.since_checkpoint or len(one.images_by_length) < 2:
+        return one.images(transactions)
+    return total(one, transactions, one.images_by_length[-1][0]) / transactions
 
 
 def _since(given: Conditions, tps: float | None) -> float | None:
@@ -228,7 +255,7 @@ def _logging(found: Work, assumed: Assumptions, device: Device) -> float:
     if found.wal is None or found.wal.generated <= 16:
         return 0.0
     flushes = 1 / assumed.commits_a_sync if assumed.commits_a_sync else 1.0
-    return device.seconds(flushes, found.wal.written)
+    return device.seconds(flushes * device.requests_a_sync, found.wal.written)
 
 
 def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Conditions) -> Throughput | None:
@@ -305,27 +332,33 @@ def _explained(
 def settled(
     size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
 ) -> tuple[Work, Throughput | None]:
-    """What a transaction does and how many there are a second: each depends on the other, by full-page images."""
-    own = work(given.own, given.own_rates, given.trace.wal_block, assumed, given)
-    found = work(size, rates, wal_block, assumed, given)
-    fast = speed(size, found, own, assumed, given)
+    """What a transaction does and how many there are a second: each depends on the other, by how many there are since a
+    checkpoint. Where that number is given, it is what the counts are of; the speed is predicted without it, as it would
+    follow from it and the time."""
+    free = given if given.transactions is None else dataclasses.replace(given, transactions=None)
+    own = work(given.own, given.own_rates, given.trace.wal_block, assumed, free)
+    found, shared = work(size, rates, wal_block, assumed, free), assumed
+    fast = speed(size, found, own, assumed, free)
     for _ in range(_ROUNDS if found.wal is not None else 0):
         if fast is None:
             break
-        shared = dataclasses.replace(assumed, commits_a_sync=_sharing(found, fast, wal_block, assumed, given))
-        found = work(size, rates, wal_block, shared, given, fast.per_second)
-        fast = speed(size, found, own, shared, given)
+        shared = dataclasses.replace(assumed, commits_a_sync=_sharing(found, fast, wal_block, assumed, free))
+        found = work(size, rates, wal_block, shared, free, fast.per_second)
+        fast = speed(size, found, own, shared, free)
+    if given.transactions is not None:
+        found = work(size, rates, wal_block, shared, given)
     return found, fast
 
 
 def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions, given: Conditions) -> float | None:
     """Transactions for each flush: as many as were counted, with those that write nothing, or those that come while the
-    device is busy with one, as they wait for it together (XLogFlush): no more than there are clients."""
+    device is busy with one, as they wait for it together (XLogFlush): no more than there are clients. It waits behind
+    reads unless these have a queue of their own."""
     counted, demand = assumed.commits_a_sync, busy(found, given.device) + _logging(found, assumed, given.device)
     if counted is None or not given.device.is_limited or demand <= 0:
         return counted
-    waits = fast.waited.get("device", demand) / demand
-    meanwhile = fast.per_second * given.device.seconds(1.0, wal_block) * waits
+    waits = 1.0 if given.device.is_throttled else fast.waited.get("device", demand) / demand
+    meanwhile = fast.per_second * given.device.seconds(given.device.requests_a_sync, wal_block) * waits
     return max(counted, min(float(given.clients or 1), meanwhile))
 
 
@@ -348,6 +381,7 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
         "device_read_bytes_per_transaction": found.device_read_bytes,
         "device_writes_per_transaction": found.device_writes,
         "device_written_bytes_per_transaction": found.device_written_bytes,
+        "device_all_written_bytes_per_transaction": _with_wal(found),
         "full_page_images_per_transaction": found.images,
         "wal_bytes_per_transaction": wal and wal.generated,
         "wal_record_bytes_per_transaction": wal and wal.records,
@@ -361,6 +395,13 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
         "latency_ms": fast and fast.latency * 1e3,
         "tps_ratio": fast.per_second / base.per_second if fast and base and base.per_second else None,
     }
+
+
+def _with_wal(found: Work) -> float | None:
+    """Bytes that are written to the device: of data, and WAL."""
+    if found.device_written_bytes is None or found.wal is None:
+        return None
+    return found.device_written_bytes + found.wal.written
 
 
 def _base_speed(assumed: Assumptions, given: Conditions) -> Throughput | None:

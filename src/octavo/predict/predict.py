@@ -1,6 +1,7 @@
 """The document of `octavo predict`: what every page size would do to a recorded workload."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,12 @@ from octavo.predict.five_minutes import Prices, break_even
 from octavo.predict.images import correction
 from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
-from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, varied
+from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, settled, varied
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample
-from octavo.predict.simulation import Rates, Size, chosen_sample, simulate
+from octavo.predict.simulation import chosen_sample, simulate
+from octavo.predict.size import Size
 from octavo.predict.what_if import WhatIf
 from octavo.trace.files import Observe, ignore_progress
 from octavo.trace.simulate import KERNEL_PAGE, told_size
@@ -46,12 +49,17 @@ class Request:
     """None: the recorded host's."""
     device: str | None = None
     recorded_device: str | None = None
+    is_throttled: bool = False
+    """The device's limits are Linux's, as those of a run's devices."""
     clients: int | None = None
     checkpoint: float | None = None
     until_checkpoint: bool = False
-    """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written."""
+    """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written, which
+    are clean at first."""
     transactions: Mapping[int, float] = dataclasses.field(default_factory=dict[int, float])
     """By data block: transactions since the last checkpoint, where that is known and not the time."""
+    slice_seconds: float | None = None
+    """So long a server runs at once that is frozen while others do."""
     readahead: int | None = None
     dirty_background: int | None = None
     huge_pages: bool = False
@@ -69,6 +77,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     recorded_device = device_of(request.recorded_device)
     if request.device is None and request.what_if.device is None:
         device = recorded_device
+    device = dataclasses.replace(device, is_throttled=request.is_throttled)
     if request.prices.device is not None and not device.is_limited:
         raise UsageError(
             "the five-minute rule needs the limits of the device besides its price; give them with --device"
@@ -99,6 +108,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
             has_checkpoints=not request.until_checkpoint,
             readahead=request.readahead,
             dirty_background=request.dirty_background,
+            slice_seconds=request.slice_seconds,
         )
         for size in buffers
         for block in request.data_blocks
@@ -106,7 +116,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     base = Size(
         trace.data_block, buffers[0], request.memory, kernel_page, factor,
         has_checkpoints=not request.until_checkpoint,
-        readahead=request.readahead, dirty_background=request.dirty_background,
+        readahead=request.readahead, dirty_background=request.dirty_background, slice_seconds=request.slice_seconds,
     )  # fmt: skip
     more = advice.more_memory(base)
     simulated = [own, *asked, base, *more]
@@ -119,6 +129,11 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle,
         correction=correction(trace, rates[own][0], assumed.image_fill),
     )  # fmt: skip
+    if request.until_checkpoint and cycle is not None:  # again, at the pace that was predicted of each
+        asked, base = [_paced(size, rates, assumed, given) for size in asked], _paced(base, rates, assumed, given)
+        simulated = [*asked, base, *advice.more_memory(base)]
+        rates |= simulate(trace, simulated, cycle, observe, request.threads, sample)
+        given = dataclasses.replace(given, base=base, base_rates=rates[base])
     wal_blocks = request.wal_blocks or (trace.wal_block,)
     sizes = [
         _described(trace, size, rates[size], wal_block, assumed, _since(given, request, size))
@@ -146,6 +161,14 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     }
     document["recommendation"] = advice.recommend(trace, document, base, rates, assumed, given)
     return document
+
+
+def _paced(size: Size, rates: Mapping[Size, list[Rates]], assumed: Assumptions, given: Conditions) -> Size:
+    """The size with its predicted speed over the trace's."""
+    _, fast = settled(size, rates[size], given.trace.wal_block, assumed, given)
+    if fast is None or not math.isfinite(fast.per_second):
+        return size
+    return dataclasses.replace(size, pace=fast.per_second / given.trace.tps)
 
 
 def _since(given: Conditions, request: Request, size: Size) -> Conditions:

@@ -14,6 +14,7 @@ _TITLES = {
     "reads_per_transaction": "reads from the kernel",
     "device_reads_per_transaction": "device reads",
     "device_read_bytes_per_transaction": "device bytes read",
+    "device_all_written_bytes_per_transaction": "device bytes written",
     "wal_bytes_per_transaction": "WAL bytes",
     "full_page_images_per_transaction": "full-page images",
 }

@@ -1,6 +1,5 @@
 """Predictions from traces whose answers are known, and traces from which nothing can be told."""
 
-# pyright: reportPrivateUsage=false
 import dataclasses
 import json
 import math
@@ -13,16 +12,19 @@ from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
-from octavo.predict import simulation
+from octavo.predict.after_checkpoint import since_checkpoint
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
+from octavo.predict.counts import COUNTS
 from octavo.predict.five_minutes import Prices
 from octavo.predict.images import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
+from octavo.predict.rates import Rates
 from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
 from octavo.predict.scatter import scatter
-from octavo.predict.simulation import Rates, Size, simulate
+from octavo.predict.simulation import simulate
+from octavo.predict.size import Size, simulated_server
 from octavo.predict.what_if import WhatIf
 from octavo.trace import files
 
@@ -80,7 +82,7 @@ def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_p
     """A second of the trace is four of the server's, and a byte in its caches stands for four."""
     trace = recorded(made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000))
     one, four = (
-        simulation._point(trace, Size(BLOCK, 8 * MB, 64 * MB, data_factor=factor), "merged", 20.0)
+        simulated_server(trace, Size(BLOCK, 8 * MB, 64 * MB, data_factor=factor), "merged", 20.0)
         for factor in (1.0, 4.0)
     )
     assert one.page_cache is not None and four.page_cache == one.page_cache // 4
@@ -138,6 +140,8 @@ def test_other_data_of_the_same_skew_is_written_as_if_it_had_been_recorded(
         found = by_block(predict(request))[BLOCK]
         for name, value in (("checkpoint_bytes", changed * BLOCK), ("full_page_images", changed)):
             assert found[f"{name}_per_transaction"]["value"] == pytest.approx(value / 4000, rel=0.06), name
+        after = by_block(predict(dataclasses.replace(request, until_checkpoint=True)))[BLOCK]
+        assert after["full_page_images_per_transaction"]["value"] == pytest.approx(changed / 4000, rel=0.06)
 
 
 def test_a_cycle_of_much_less_data_is_no_longer_than_the_trace(tmp_path: Path) -> None:
@@ -259,6 +263,20 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
         parse_where(["mode"])
 
 
+def test_bytes_written_to_the_device_are_compared_with_wal(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True)
+    measured = trial("8kB", tps=500.0, transactions=1_000.0, device_written_bytes_per_transaction=9_000.0)
+    measured["levels"]["wal_regime"] = "after-checkpoint"
+    found = {point["metric"]: point for point in compare(Request(path), {"trials": [measured]}, {})["points"]}
+    one = found["device_all_written_bytes_per_transaction"]
+    asked = Request(path, (BLOCK,), memory=32 * MB, device="iops=500", checkpoint=2.0, until_checkpoint=True,
+                    transactions={BLOCK: 1_000.0}, is_throttled=True)  # fmt: skip
+    figures = by_block(predict(asked))[BLOCK]
+    parts = ("device_written_bytes_per_transaction", "wal_written_bytes_per_transaction")
+    assert one["predicted"] == pytest.approx(sum(figures[name]["value"] for name in parts))
+    assert one["measured"] == 9_000 and figures[parts[1]]["value"] > 0
+
+
 def test_trials_that_others_disturbed_are_compared_when_asked_for() -> None:
     rules = ("steal", "foreign_cpu", "foreign_io", "duration", "knobs")
     invalid = [{**trial("16kB", tps=5.0), "status": "invalid", "facts": {"rule": rule}} for rule in rules]
@@ -300,6 +318,108 @@ def test_before_the_next_checkpoint_only_evicted_pages_are_written(tmp_path: Pat
     assert until["checkpoint_bytes_per_transaction"]["value"] == 0
     # 4,000 transactions on 4,000 pages: 1 - 1/e of them are changed.
     assert until["full_page_images_per_transaction"]["value"] == pytest.approx(0.63, abs=0.03)
+
+
+# 8 MB of buffers are 1,024 of 8 kB. Each of 20,000 transactions changes the page that it looks up; of 4,000 pages 74 %
+# are read. No background writer.
+_EVICTING: dict[str, Any] = {
+    "writes": True,
+    "settings": {"bgwriter_delay": "200ms", "bgwriter_lru_maxpages": "0", "bgwriter_lru_multiplier": "2"},
+}
+
+
+def test_what_is_evicted_after_a_checkpoint_waits_in_the_page_cache(tmp_path: Path) -> None:
+    """The first evicted pages are clean, as many as there are buffers; the kernel writes dirty ones above its limit."""
+    path = made(tmp_path / "t.octrace", **_EVICTING)
+    asked = Request(path, (BLOCK,), memory=256 * MB, checkpoint=4.0, until_checkpoint=True)
+
+    def written(transactions: float, background: int) -> dict[str, Any]:
+        one = dataclasses.replace(asked, transactions={BLOCK: transactions}, dirty_background=background)
+        return by_block(predict(one))[BLOCK]["device_written_bytes_per_transaction"]
+
+    evicted = written(8_000, 0)["value"] * 8_000 / BLOCK
+    assert 0.744 * 8_000 - 1_024 - 60 < evicted < 0.744 * 8_000 + 60
+    assert written(200, 0)["value"] < 0.1 * BLOCK
+    waiting = written(8_000, 1 << 40)
+    assert waiting["value"] == 0 and waiting["because"] == "evicted pages that are still dirty in the page cache"
+    assert waiting["high"] * 8_000 / BLOCK == pytest.approx(evicted, rel=0.01)
+    cycles = dataclasses.replace(asked, until_checkpoint=False, dirty_background=1 << 40)
+    found = by_block(predict(cycles))[BLOCK]["device_written_bytes_per_transaction"]
+    assert found["value"] > 0.5 * BLOCK and found["low"] == found["value"]
+
+
+@pytest.mark.parametrize(("pace", "slice_seconds"), [(10.0, None), (0.1, None), (10.0, 1.0), (1.0, 0.02)])
+def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
+    tmp_path: Path, pace: float, slice_seconds: float | None
+) -> None:
+    """100 pages at most each 200 ms, in which the trace has 200 transactions: of 2,000 it writes 100, of 20 all. In
+    slices it has a round when one begins."""
+    trace = recorded(made(tmp_path / "t.octrace", writes=True))
+    size = Size(
+        BLOCK, 8 * MB, 256 * MB, has_checkpoints=False, dirty_background=1 << 40, pace=pace, slice_seconds=slice_seconds
+    )
+    found = simulate(trace, [size], 8.0)[size][0].after_checkpoint(8_000)
+    dirty = found["writer_writes"] + found["dirty_evictions"]
+    assert (0.744 * 8_000 - 1_024 - 60) / 8_000 < dirty < 0.75
+    if pace > 1:
+        assert found["writer_writes"] <= 100 / 2_000 * 1.1
+    else:
+        assert found["writer_writes"] > 0.9 * dirty
+
+
+def test_a_page_is_read_to_be_written_when_dirty_parts_of_it_are_evicted(tmp_path: Path) -> None:
+    """Blocks of 2 kB, half of a kernel page: few of those that a checkpoint left clean are dirty again so soon."""
+    path = made(tmp_path / "t.octrace", **_EVICTING)
+    asked = Request(path, (2048,), memory=10 * MB, checkpoint=4.0, kernel_page=4096, readahead=0)
+    cycles = by_block(predict(asked))[2048]
+    soon = dataclasses.replace(asked, until_checkpoint=True, transactions={2048: 200.0})
+    after = by_block(predict(soon))[2048]
+    reads = after["reads_per_transaction"]["value"]
+    assert 0.8 * reads < after["device_reads_per_transaction"]["value"] < 1.05 * reads
+    assert cycles["device_reads_per_transaction"]["value"] > 1.4 * reads
+
+
+def test_how_many_transactions_were_measured_says_nothing_of_their_speed(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", **_EVICTING)
+    asked = Request(path, (BLOCK,), memory=64 * MB, checkpoint=4.0, until_checkpoint=True, device="mbps=8")
+    free, told = (
+        by_block(predict(dataclasses.replace(asked, transactions=known)))[BLOCK] for known in ({}, {BLOCK: 100.0})
+    )
+    assert told["tps"] == free["tps"]
+    images = "full_page_images_per_transaction"
+    assert told[images]["value"] > 1.1 * free[images]["value"]
+    # The number of transactions and the time agree.
+    many = free["tps"]["value"] * 4.0
+    assert free[images]["value"] == pytest.approx(4_000 * -math.expm1(-many / 4_000) / many, rel=0.05)
+
+
+def test_counts_after_a_checkpoint_begin_behind_all_that_it_writes() -> None:
+    """Marks in a gap between accesses are before the checkpoint, which comes with the next access."""
+
+    def counts(accesses: float, written: float) -> dict[str, float]:
+        return {**dict.fromkeys((*COUNTS, "time"), 0.0), "accesses": accesses, "taken_accesses": accesses,
+                "trace_accesses": accesses, "device_written_bytes": written}  # fmt: skip
+
+    series = [counts(500, 10), counts(500, 10), counts(501, 5_000), counts(601, 5_400), counts(1_001, 9_000)]
+    found = since_checkpoint(2_000, 1_000, [series])
+    assert found["device_written_bytes"] == ((200.0, 400.0), (1_000.0, 4_000.0))
+    rates = Rates("merged", {}, 0.0, True, 0.0, 0.0, (), since_checkpoint=found)
+    assert rates.after_checkpoint(100)["device_written_bytes"] == 2.0
+    assert rates.after_checkpoint(600)["device_written_bytes"] == pytest.approx(2_200 / 600)
+
+
+def test_a_trial_in_slices_had_more_transactions_since_its_checkpoint_than_are_counted(tmp_path: Path) -> None:
+    """500 a second for 8 s change 63 % as many of 4,000 pages; those of the 2 s that are counted, 88 %."""
+    path = made(tmp_path / "t.octrace", writes=True, before=0)
+    one = trial("8kB", tps=500.0, transactions=1_000.0, wal_full_page_images_per_transaction=0.63)
+    one["levels"]["wal_regime"] = "after-checkpoint"
+    each: dict[str, Any] = {"item": None, "metric": "wal_bytes_per_transaction", "value": 5_000.0}
+    whole = {**each, "metric": "wal_bytes", "value": 5_000.0 * 4_000}
+    for facts, more, expected in (({"ran_seconds": 8.0}, [], 0.63), ({}, [each, whole], 0.63), ({}, [], 0.88)):
+        measured = {**one, "facts": facts, "observations": [*one["observations"], *more]}
+        points = compare(Request(path), {"trials": [measured]}, {})["points"]
+        (images,) = [point for point in points if point["metric"] == "full_page_images_per_transaction"]
+        assert images["predicted"] == pytest.approx(expected, abs=0.03)
 
 
 def test_a_part_of_a_checkpoint_cycle_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
@@ -455,6 +575,18 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
         one["wal_written_bytes_per_transaction"]["value"] - one["wal_bytes_per_transaction"]["value"] for one in written
     ]
     assert each[1] == pytest.approx(4096) and each[0] < 1500
+
+
+def test_where_linux_limits_the_device_a_flush_is_a_request_and_waits_behind_no_reads(tmp_path: Path) -> None:
+    """Two commits share a flush, and two requests are one of each of them: at most as many commits as requests."""
+    path = made(tmp_path / "t.octrace", writes=True, pages=900)
+    asked = Request(path, (BLOCK,), memory=64 * MB, device="iops=200", checkpoint=20.0)
+    plain, throttled = (
+        by_block(predict(dataclasses.replace(asked, is_throttled=value)))[BLOCK] for value in (False, True)
+    )
+    assert 150 < throttled["tps"]["value"] < 200 < 1.2 * throttled["tps"]["value"] < plain["tps"]["value"]
+    flushed = throttled["wal_written_bytes_per_transaction"]["value"] - throttled["wal_bytes_per_transaction"]["value"]
+    assert flushed == pytest.approx(BLOCK / 2)
 
 
 def test_the_run_to_compare_with_is_in_the_store_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,15 @@ import pytest
 from tests.unit.predict.traces import BLOCK, MB, made
 
 from octavo.predict.assumptions import Assumptions
+from octavo.predict.counts import COUNTS
 from octavo.predict.device import device_of
 from octavo.predict.model import Conditions, figures
 from octavo.predict.predict import Request, predict
 from octavo.predict.recorded import Recorded, recorded
 from octavo.predict.render import facts
 from octavo.predict.sampling import Caches, Sample, sample_of
-from octavo.predict.simulation import COUNTS, Size, simulate
+from octavo.predict.simulation import simulate
+from octavo.predict.size import Size
 
 SAMPLE = Sample(4, 8)
 

@@ -1,0 +1,142 @@
+"""A server that is predicted, and the one that is simulated for it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from octavo.predict.after_checkpoint import middle
+from octavo.predict.layout import growth_of_all
+from octavo.predict.recorded import Recorded
+from octavo.predict.wal import LIKELY_FILL, image_bytes, record_bytes
+from octavo.trace.simulate import LARGEST_REQUEST, READAHEAD, SimulatedServer, background, told_size
+from octavo.trace.surface import combine_limit, rings
+from octavo.units import parse_size
+
+MARKS = 24
+"""Parts of the trace between which counts are taken down."""
+# PostgreSQL's defaults, where the trace does not have the setting. It keeps files for the WAL of more than a cycle: a
+# tenth more than the last one's, until the next checkpoint has ended (XLOGfileslop).
+_DEFAULTS = {
+    "min_wal_size": "80MB", "max_wal_size": "1GB", "wal_segment_size": "16MB", "checkpoint_completion_target": "0.9",
+}  # fmt: skip
+_WRITER_DELAY = 200_000
+_SPARE = 1.1
+# The kernel's, in microseconds (vm.dirty_expire_centisecs).
+_DIRTY_EXPIRE = 30_000_000
+_MOST_KEPT = 1 << 50
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A server that is predicted. Sizes are bytes; without memory nothing below shared buffers is simulated."""
+
+    data_block: int
+    shared_buffers: int
+    memory: int | None
+    kernel_page: int = 4096
+    data_factor: float = 1.0
+    """So many times the data, as skewed as they are: caches hold so much less of them."""
+    is_as_recorded: bool = False
+    """Checkpoints are where the trace has them."""
+    has_checkpoints: bool = True
+    """Else it is the time after one and before the next: only evicted pages are written, and at first they are clean.
+    """
+    readahead: int | None = None
+    """read_ahead_kb of the device in bytes; None: as the trace says it, or 128 kB."""
+    dirty_background: int | None = None
+    """Above which the kernel writes; None: a tenth of the page cache."""
+    pace: float = 1.0
+    """Its transactions a second over those of the trace: the background writer, which goes by the clock, has so many
+    more of them in each round."""
+    slice_seconds: float | None = None
+    """It runs so long at once, and is frozen while others do (docs/plan.md, slices); None: it always runs."""
+
+
+def layouts(own: int, block: int) -> tuple[str, ...]:
+    """How accesses are dealt to the parts of a page: the likely way first, then both ends of what is likely.
+
+    >>> layouts(8192, 4096), layouts(8192, 32768)
+    (('self_similar', 'self_similar_together', 'self_similar_apart'), ('merged',))
+    """
+    if block >= own:
+        return ("merged",)
+    return "self_similar", "self_similar_together", "self_similar_apart"
+
+
+def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | None) -> SimulatedServer:
+    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less. `cycle`
+    are seconds between checkpoints of the predicted server; None: where the trace has them, or none."""
+    interval: float | None = None
+    if cycle is not None and not size.is_as_recorded:
+        interval = traced_seconds(trace, size, cycle) if size.has_checkpoints else middle(trace)
+    shrunk = growth_of_all(trace.relations, trace.data_block, size.data_block).likely * size.data_factor
+    bulk_read, bulk_write, vacuum = rings(trace.summary, size.shared_buffers, size.data_block)
+    cache = None if size.memory is None else max(size.kernel_page * 16, size.memory - size.shared_buffers)
+    return SimulatedServer(
+        data_block=size.data_block,
+        layout=layout,
+        shared_buffers=max(16 * size.data_block, round(size.shared_buffers / shrunk)),
+        bulk_read_ring=bulk_read,
+        bulk_write_ring=bulk_write,
+        vacuum_ring=vacuum,
+        combine_limit=combine_limit(trace.summary, size.data_block),
+        page_cache=None if cache is None else round(cache / shrunk),
+        kernel_page=size.kernel_page,
+        readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
+        largest_request=LARGEST_REQUEST,
+        dirty_background=size.dirty_background,
+        dirty_expire=round(_DIRTY_EXPIRE / size.data_factor),
+        **_background(trace, size),
+        checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
+        **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),
+    )
+
+
+def _background(trace: Recorded, size: Size) -> dict[str, Any]:
+    """The background writer's settings; its delay on the trace's clock, where the server is faster or slower.
+
+    In slices its sleep (WaitLatch of bgwriter.c) ends while the server is frozen: it has a round when a slice begins,
+    and the next ones as ever.
+    """
+    found = background(trace.summary)
+    delay = float(found.get("writer_delay", _WRITER_DELAY))
+    if size.slice_seconds is not None:
+        delay = size.slice_seconds * 1e6 / math.ceil(size.slice_seconds * 1e6 / delay)
+    return {**found, "writer_delay": max(1, round(delay * size.pace))}
+
+
+def traced_seconds(trace: Recorded, size: Size, cycle: float) -> float:
+    """Seconds of the trace in which a page is accessed as often as in a checkpoint cycle of the predicted server.
+
+    With four times the data the same accesses are of four times as many pages, each of which has a quarter of them. A
+    page of the trace stands for four, and has in a second what each of them has in four. With less data a cycle is
+    longer than the recorded one, but not longer than what the trace has.
+    """
+    first, last = trace.summary["times"] or (0, 1)
+    return min(cycle / size.data_factor, max(cycle, (last - first) / 1e6 * (MARKS - 1) / MARKS))
+
+
+def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
+    """WAL that passes through the page cache: bytes a second without images, as the trace has it, and of an image at
+    this size; without changes of pages no images are simulated. Where caches are made smaller instead of data larger,
+    less of it is kept. A transaction has as much of it as ever: with four times the data a second of the trace is four
+    of the server's, and a byte in its caches stands for four.
+    """
+    growth = shrunk / size.data_factor
+    if trace.wal_bytes_each is None or not trace.writes_wal:
+        return {}
+    logged = trace.wal_bytes_each * trace.tps
+    told = {name: trace.setting(name) or text for name, text in _DEFAULTS.items()}
+    kept = parse_size(told["max_wal_size"])
+    if trace.setting("wal_level") == "minimal":  # the kernel is told to forget a file that is full (XLogFileClose)
+        kept = parse_size(told["wal_segment_size"])
+    elif cycle is not None:
+        cycles = _SPARE * (1 + float(told["checkpoint_completion_target"]))
+        kept = min(kept, max(parse_size(told["min_wal_size"]), round(cycles * logged * cycle)))
+    found = {"log_rate": logged / growth, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
+    if not trace.has_changes:
+        return found
+    fill = LIKELY_FILL if trace.image_bytes is None else min(1.0, trace.image_bytes / trace.data_block)
+    records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
+                           trace.wal_records_each or 0.0)  # fmt: skip
+    return {**found, "log_rate": records * trace.tps / growth, "log_image": image_bytes(size.data_block, fill) / growth}
