@@ -92,6 +92,25 @@ def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_p
     assert (one.dirty_expire, four.dirty_expire) == (30_000_000, 7_500_000)
 
 
+def test_the_kernel_writes_of_more_data_what_it_writes_of_as_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that has been dirty for 30 s is written: twice or more in a cycle of 80 s, of which a trace of a quarter
+    of the data has 20."""
+
+    def no_writer(_: object) -> dict[str, Any]:
+        return {"writer_pages": 0}
+
+    monkeypatch.setattr("octavo.predict.size.background", no_writer)
+    written: list[float] = []
+    for pages, factor in ((1000, 4.0), (4000, 1.0)):
+        path = made(tmp_path / f"{pages}.octrace", writes=True, pages=pages, transactions=45_000, seconds=400.0)
+        trace = recorded(path)
+        (rates,) = simulate(trace, [Size(BLOCK, 8 * MB, 1000 * MB, data_factor=factor)], 80.0).values()
+        written.append(rates[0].each["device_written_bytes"])
+    assert written[0] == pytest.approx(written[1], rel=0.08)
+
+
 def test_images_grow_with_the_block_and_wal_at_the_recorded_size_is_what_was_recorded(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000)
     document = predict(Request(path, checkpoint=20.0))
