@@ -341,8 +341,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     )  # fmt: skip
 
     def run(*_: object, on_line: Callable[[str], None] | None = None, **__: object) -> Finished:
-        for line in place.told if on_line else ():
-            on_line(line)
+        if on_line is not None:
+            for line in place.told:
+                on_line(line)
         return place.ended
 
     monkeypatch.setattr(children, "run", run)

@@ -112,14 +112,14 @@ def run_driver(
     results = results_of(lines)
     failures = crashed(workplace, output, [output / "log" / "postmaster.log"], killing_is_tested=False)
     differing = [match["test"] for match in results if match["ok"] == "not ok"]
-    what = None
+    problem: str | None = None
     if not any(_PLAN.fullmatch(line) for line in lines) or len(results) < total:
-        what = f"only {len(results)} of {total} tests ran"
+        problem = f"only {len(results)} of {total} tests ran"
     elif ended.returncode != 0 and not differing:  # such as a server that does not stop
-        what = f"{program} failed (exit {ended.returncode}), though every test passed"
-    if what is not None:
+        problem = f"{program} failed (exit {ended.returncode}), though every test passed"
+    if problem is not None:
         last = [line for line in lines if line.strip()][-12:]
-        failures.append(Failure(prefix.rstrip("/") or suite, what, tuple(last)))
+        failures.append(Failure(prefix.rstrip("/") or suite, problem, tuple(last)))
     judged, unread = judge_diffs(workplace, suite, tests, output / "regression.diffs", differing, prefix)
     results_of_differing = [output / "results" / f"{test}.out" for test in dict.fromkeys(differing)]
     texts = [output / "regression.diffs", output / "regression.out", output / "log"]

@@ -261,11 +261,13 @@ def test_intervals_of_items_hold_at_once_where_items_have_the_verdicts(tmp_path:
             record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
             store.add_finished_run(record, run.cells, trials)
         found = make_comparison(store, ["a", "b"], 0.03)
-        other = [StoredRun(store.run(one), runs[0].plan, store.cells(one), store.trials(one)) for one in ("a", "b")]
+        first, second = (
+            StoredRun(store.run(one), runs[0].plan, store.cells(one), store.trials(one)) for one in ("a", "b")
+        )
     assert found["compared"] == 4 * len(queries)
-    telling = distinguishing_factors(other)
+    telling = distinguishing_factors([first, second])
     (wide, narrow) = (
-        [row["high"] for row in compare(*other, "tps", count, telling).comparisons if row["kind"] == "value"]
+        [row["high"] for row in compare(first, second, "tps", count, telling).comparisons if row["kind"] == "value"]
         for count in (4 * len(queries), 4)
     )
     assert [row["high"] for row in found["comparisons"] if row["kind"] == "value"] == wide

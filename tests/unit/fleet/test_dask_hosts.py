@@ -34,7 +34,11 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskHosts]:
         _dask.Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(1)
-        monkeypatch.setattr(dask_hosts, "connect", lambda *_: client)
+
+        def connect(*_: object) -> Any:
+            return client
+
+        monkeypatch.setattr(dask_hosts, "connect", connect)
         found = DaskHosts("127.0.0.1:8786", tasks=SimpleNamespace(begin=full), secured=object())
         found.look()
         yield found

@@ -30,9 +30,8 @@ impl Visits {
         if !is_change(how) {
             match Strategy::of(how) {
                 Strategy::Normal if Kind::of(how) != Kind::Extend => {
-                    if seen.visited.replace(page) != Some(page) {
-                        seen.visits = seen.visits.wrapping_add(1);
-                    }
+                    let is_new = seen.visited.replace(page) != Some(page);
+                    seen.visits = seen.visits.wrapping_add(u32::from(is_new));
                 }
                 Strategy::BulkRead => {
                     let goes_on = seen
