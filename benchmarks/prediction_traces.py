@@ -69,13 +69,12 @@ def one(server: Server, name: str, asked: argparse.Namespace, journal: Journal) 
 def _recorded(
     server: Server, name: str, client: list[str], asked: argparse.Namespace, journal: Journal, out: Path
 ) -> None:
-    # Before clients are there: it takes seconds to write what was loaded, in which tables would become older.
-    with server.connect(DATABASE) as connection:
-        connection.execute("CHECKPOINT")
     run = threading.Thread(target=lambda: server.run_client(*client, "-T", str(asked.seconds + 8), DATABASE))
     run.start()
     while clients(server) < asked.clients and run.is_alive():
-        time.sleep(0.05)
+        time.sleep(0.2)
+    with server.connect(DATABASE) as connection:
+        connection.execute("CHECKPOINT")
     dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
     found = record(RecordingRequest(dsn, asked.seconds, out, None, names=True), journal, print)
     run.join()

@@ -46,8 +46,8 @@ class Size:
     dirty_background: int | None = None
     """Above which the kernel writes; None: a tenth of the page cache."""
     pace: float = 1.0
-    """Its transactions a second over those of the trace: the background writer, which goes by the clock, has so many
-    more of them in each round."""
+    """Its transactions a second over those of the trace: the background writer and the kernel, which go by the clock,
+    have so many more of them in each round."""
     slice_seconds: float | None = None
     """It runs so long at once, and is frozen while others do (docs/plan.md, slices); None: it always runs."""
 
@@ -85,7 +85,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
         readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
-        dirty_expire=round(_DIRTY_EXPIRE / size.data_factor),
+        dirty_expire=max(1, round(_DIRTY_EXPIRE * size.pace / size.data_factor)),
         **_background(trace, size),
         checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
         **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),

@@ -90,6 +90,8 @@ def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_p
     assert (four.log_rate, four.log_image) == pytest.approx((one.log_rate, one.log_image))
     assert four.log_kept == pytest.approx(one.log_kept / 4, abs=1)
     assert (one.dirty_expire, four.dirty_expire) == (30_000_000, 7_500_000)
+    fast = simulated_server(trace, Size(BLOCK, 8 * MB, 64 * MB, pace=2.0), "merged", 20.0)
+    assert fast.dirty_expire == 60_000_000  # of the trace, which has as many transactions then
 
 
 def test_the_kernel_writes_of_more_data_what_it_writes_of_as_much(
