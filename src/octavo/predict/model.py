@@ -196,7 +196,7 @@ def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps
     if size.is_as_recorded and trace.images_each is not None:
         return trace.images_each
     since = _since(given, tps)
-    if since is not None and (found := _simulated_images(one, since / size.data_factor)) is not None:
+    if since is not None and (found := _simulated_images(size, one, since / size.data_factor, given)) is not None:
         simulated = found
     simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
     doubt = math.hypot(given.correction.doubt, one.images_spread)
@@ -205,11 +205,17 @@ def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps
     return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
 
 
-def _simulated_images(one: Rates, transactions: float) -> float | None:
-    """Of a transaction among so many since a checkpoint."""
-    if not one.since_checkpoint or len(one.images_by_length) < 2:
-        return one.images(transactions)
-    return total(one, transactions, one.images_by_length[-1][0]) / transactions
+def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions) -> float | None:
+    """Of a transaction among so many since a checkpoint. A page that is changed has an image of each of its parts at
+    most: beyond the end of the trace, images of small blocks would grow as if there were always more of them."""
+
+    def of(rates: Rates) -> float | None:
+        if not one.since_checkpoint or len(rates.images_by_length) < 2:
+            return rates.images(transactions)
+        return total(rates, transactions, rates.images_by_length[-1][0]) / transactions
+
+    found, own, parts = of(one), of(given.base_rates[0]), given.trace.data_block / size.data_block
+    return found if found is None or own is None or parts <= 1 else min(found, own * parts)
 
 
 def _since(given: Conditions, tps: float | None) -> float | None:

@@ -113,6 +113,16 @@ def test_the_kernel_writes_of_more_data_what_it_writes_of_as_much(
     assert written[0] == pytest.approx(written[1], rel=0.08)
 
 
+def test_a_page_has_an_image_of_each_of_its_parts_at_most(tmp_path: Path) -> None:
+    """Of ten times the transactions of the trace, at whose end all pages are changed, and not all of their parts."""
+    path = made(tmp_path / "t.octrace", writes=True, pages=600, transactions=5000)
+    since = {1024: 50_000.0, 8192: 50_000.0}
+    asked = Request(path, data_blocks=(1024, 8192), checkpoint=20.0, until_checkpoint=True, transactions=since)
+    found = by_block(predict(asked))
+    small, own = (found[block]["full_page_images_per_transaction"]["value"] for block in (1024, 8192))
+    assert 4 * own < small <= 8 * own * 1.3  # and fewer updates are HOT in small blocks
+
+
 def test_images_grow_with_the_block_and_wal_at_the_recorded_size_is_what_was_recorded(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000)
     document = predict(Request(path, checkpoint=20.0))
