@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from octavo.cli.app import app
 from octavo.errors import OctavoError
 from octavo.io.engine import make, measure
 from octavo.io.job import Job
+from octavo.io.policies import POLICIES
 from octavo.plan.cells import make_cells
 from octavo.plan.condition_text import condition_text
 from octavo.plan.presets import find_plan
@@ -89,18 +92,31 @@ def test_what_the_reader_is_asked() -> None:
     pairs = dict(pairwise(asked))
     assert pairs["--pattern"] == "list"
     assert pairs["--block-list"] == "list"
-    assert pairs["--run"] == "4"  # 128 kB
     assert pairs["--block"] == "32768B"
-    assert pairs["--max-request"] == "131072B"
-    assert (pairs["--policy"], pairs["--hole"], pairs["--readahead"]) == ("coalesced", "2", "random")
+    assert (pairs["--policy"], pairs["--hole"], pairs["--max-request"]) == ("coalesced", "2", "131072B")
     assert "--direct" in asked
     levels |= {"pattern": "runs", "access": "buffered", "max_request": "4kB"}
-    asked = options(levels, BLOCK, None, 7)
-    assert asked[asked.index("--pattern") + 1] == "runs"
-    assert asked[asked.index("--max-request") + 1] == f"{BLOCK}B"  # a block is the least
+    pairs = dict(pairwise(asked := options(levels, BLOCK, None, 7)))
+    assert (pairs["--pattern"], pairs["--run"]) == ("runs", "16")  # 128 kB
+    assert pairs["--max-request"] == f"{BLOCK}B"  # a block is the least
+    assert (pairs["--cache"], pairs["--readahead"]) == ("cold", "random")
     assert "--direct" not in asked
     assert "--block-list" not in asked
     assert options({**levels, "pattern": "random"}, BLOCK, None, 7)[2:4] == ["--run", "1"]  # each block by itself
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("access", ["direct", "buffered"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_reader_is_asked_for_nothing_without_effect(
+    tmp_path: Path, policy: str, access: str, *, listed: bool
+) -> None:
+    levels = {factor.name: factor.default for factor in WORKLOAD.factors}
+    levels |= {"cache": "cold", "policy": policy, "access": access, **({} if listed else {"pattern": "runs"})}
+    (tmp_path / "list").write_text("1\n")
+    asked = options(levels, BLOCK, tmp_path / "list" if listed else None, 7)
+    found = CliRunner().invoke(app, ["io", str(tmp_path / "none"), *asked], standalone_mode=False)
+    assert "no such file" in str(found.exception) or "which --direct bypasses" in str(found.exception)
 
 
 def test_a_file_that_is_written_to_meanwhile_is_told(tmp_path: Path) -> None:

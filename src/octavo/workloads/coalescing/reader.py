@@ -12,6 +12,7 @@ from octavo.errors import OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import children, trees
 from octavo.host.journal import Journal
+from octavo.io.policies import find_policies
 from octavo.knobs.volume_types import parse_device
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
@@ -98,16 +99,17 @@ def ceiling_of(device: str, requests: float, size: float) -> float | None:
 
 
 def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> list[str]:
-    """The command line of `octavo io` for these levels. A run is as long as the thread's, or one larger block; random
-    blocks are each by itself."""
+    """The command line of `octavo io` for these levels, without options that would have no effect. A run is as long as
+    the thread's, or one larger block; random blocks are each by itself."""
     run = 1 if levels["pattern"] == "random" else max(1, _RUN_BYTES // block)
-    pattern = ["list", "--block-list", str(block_list)] if block_list else [levels["pattern"]]
+    blocks = ["list", "--block-list", str(block_list)] if block_list else [levels["pattern"], "--run", str(run)]
+    joined = ["--hole", levels["hole"], "--max-request", f"{max(block, parse_size(levels['max_request']))}B"]
+    cached = ["--cache", levels["cache"], "--readahead", levels["advice"]]
+    is_joined = any(policy.joining == "coalesced" for policy in find_policies((levels["policy"],)))
     return [
-        "--pattern", *pattern, "--run", str(run), "--block", f"{block}B",
-        "--policy", levels["policy"], "--hole", levels["hole"],
-        "--max-request", f"{max(block, parse_size(levels['max_request']))}B",
-        "--cache", levels["cache"], "--readahead", levels["advice"],
-        *(["--direct"] if levels["access"] == "direct" else []),
+        "--pattern", *blocks, "--block", f"{block}B",
+        "--policy", levels["policy"], *(joined if is_joined else []),
+        *(["--direct"] if levels["access"] == "direct" else cached),
         "--seconds", str(parse_duration(levels["duration"])), "--seed", str(seed), "--format", "json",
     ]  # fmt: skip
 
