@@ -1,5 +1,6 @@
 """A server that is predicted, and the one that is simulated for it."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +20,7 @@ MARKS = 24
 _DEFAULTS = {
     "min_wal_size": "80MB", "max_wal_size": "1GB", "wal_segment_size": "16MB", "checkpoint_completion_target": "0.9",
 }  # fmt: skip
-_WRITER_DELAY = 200_000
 _SPARE = 1.1
-# The kernel's, in microseconds (vm.dirty_expire_centisecs).
-_DIRTY_EXPIRE = 30_000_000
 _MOST_KEPT = 1 << 50
 
 
@@ -72,7 +70,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
     shrunk = growth_of_all(trace.relations, trace.data_block, size.data_block).likely * size.data_factor
     bulk_read, bulk_write, vacuum = rings(trace.summary, size.shared_buffers, size.data_block)
     cache = None if size.memory is None else max(size.kernel_page * 16, size.memory - size.shared_buffers)
-    return SimulatedServer(
+    found = SimulatedServer(
         data_block=size.data_block,
         layout=layout,
         shared_buffers=max(16 * size.data_block, round(size.shared_buffers / shrunk)),
@@ -85,24 +83,28 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
         readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
-        dirty_expire=max(1, round(_DIRTY_EXPIRE * size.pace / size.data_factor)),
-        **_background(trace, size),
+        **background(trace.summary),
         checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
         **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),
     )
+    return _at_its_pace(found, size)
 
 
-def _background(trace: Recorded, size: Size) -> dict[str, Any]:
-    """The background writer's settings; its delay on the trace's clock, where the server is faster or slower.
+def _at_its_pace(found: SimulatedServer, size: Size) -> SimulatedServer:
+    """The background writer and the kernel's 30 s go by the clock: here by the trace's, where the server is faster or
+    slower.
 
-    In slices its sleep (WaitLatch of bgwriter.c) ends while the server is frozen: it has a round when a slice begins,
-    and the next ones as ever.
+    In slices the background writer's sleep (WaitLatch of bgwriter.c) ends while the server is frozen: it has a round
+    when a slice begins, and the next ones as ever.
     """
-    found = background(trace.summary)
-    delay = float(found.get("writer_delay", _WRITER_DELAY))
+    delay = float(found.writer_delay)
     if size.slice_seconds is not None:
         delay = size.slice_seconds * 1e6 / math.ceil(size.slice_seconds * 1e6 / delay)
-    return {**found, "writer_delay": max(1, round(delay * size.pace))}
+    return dataclasses.replace(
+        found,
+        writer_delay=max(1, round(delay * size.pace)),
+        dirty_expire=max(1, round(found.dirty_expire * size.pace / size.data_factor)),
+    )
 
 
 def traced_seconds(trace: Recorded, size: Size, cycle: float) -> float:
