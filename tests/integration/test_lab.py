@@ -82,7 +82,7 @@ def test_a_run_from_plan_to_document(home: Path, plan_file: Path) -> None:
     ended, document, events = run(find_plan(str(plan_file))[0])
     assert (ended.outcome.ok, ended.outcome.failed) == (6, 0)
     trials = document["trials"]
-    assert [trial["status"] for trial in trials] == ["ok"] * 6
+    assert [(trial["status"], trial["reason"]) for trial in trials] == [("ok", None)] * 6
     for trial in trials:
         values = observed(trial)
         assert values["tps"] > 0

@@ -52,7 +52,7 @@ def trials_of(plan: str, path: Path, wanted: int = 4) -> list[dict[str, Any]]:
     ended = start_run(find_plan(str(path))[0], "", "octavo run", 7, lambda _: None)
     with closing(Store.open(store_path())) as store:
         trials: list[dict[str, Any]] = make_document(store, ended.run)["trials"]
-    assert [trial["status"] for trial in trials] == ["ok"] * wanted, trials
+    assert [(trial["status"], trial["reason"]) for trial in trials] == [("ok", None)] * wanted
     return trials
 
 

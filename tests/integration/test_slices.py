@@ -202,7 +202,7 @@ def test_without_control_groups_the_clients_are_stopped(home: Path, monkeypatch:
 
     monkeypatch.setattr(child_group, "can_freeze", cannot)
     _, document, _ = run(changed({}))
-    assert [trial["status"] for trial in document["trials"]] == ["ok"] * 3
+    assert [(trial["status"], trial["reason"]) for trial in document["trials"]] == [("ok", None)] * 3
     assert all("only the client" in trial["facts"]["stopped_between_slices"] for trial in document["trials"])
 
 
