@@ -137,6 +137,10 @@ def test_a_process_whose_role_came_later_is_one_row() -> None:
         RowKey(known, "vda", "read", ring=False): RequestSum(6, 1536),
         RowKey(other, "vda", "read", ring=False): RequestSum(2, 512),
     }  # fmt: skip
+    past = replace(new, role="ended", ended=True)
+    assert {key.who for key in settled(sums, {14: other}.__getitem__)} == {known, other}
+    lone = {RowKey(new, "vda", "read", ring=False): RequestSum(2, 512)}
+    assert [key.who for key in settled(lone, {13: past}.__getitem__)] == [past]
     uncounted = {RowKey(known, None, "read", ring=False): RequestSum(None, 512)}
     assert settled(uncounted) == uncounted
 

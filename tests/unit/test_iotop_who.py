@@ -169,6 +169,14 @@ def test_who_has_ended_is_known_if_it_was_met_and_else_by_the_name_that_the_kern
     assert known.meet(11).ended
 
 
+def test_a_connection_that_ended_before_it_had_a_title_has_ended(proc: Path) -> None:
+    known = ProcessLookup(lambda pid: None, proc)
+    plant_process(proc, 15, "postgres", 10, "/usr/lib/postgresql/18/bin/postgres -D /data")
+    assert known.meet(15).role is None
+    (proc / "15/stat").unlink()
+    assert (known.meet(15).role, known.meet(15).ended) == ("ended", True)
+
+
 def test_a_pid_that_passed_to_another_process_is_asked_again(proc: Path) -> None:
     known = ProcessLookup(lambda pid: None, proc)
     assert known.meet(12).role == "io worker"

@@ -64,8 +64,9 @@ class RequestMonitor:
             family = tree(self._root, read_table())
             sums = {key: total for key, total in sums.items() if key.who.pid in family or key.who.parent in family}
         postmaster = self._activity.postmaster if self._activity else None
-        rows = rows_of(settled(sums), doing, postmaster, readers, self._asked.take())
-        self._processes.forget(row.who.pid for row in rows if row.who.pid is not None)
+        with self._lock:
+            rows = rows_of(settled(sums, self._processes.meet), doing, postmaster, readers, self._asked.take())
+            self._processes.forget(row.who.pid for row in rows if row.who.pid is not None)
         lost_now, self._lost = lost - self._lost, lost
         spent = self._cpu_seconds()
         cost, self._spent = spent - self._spent, spent

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from octavo.host.process_table import child_pids, read_process, title_of
@@ -39,6 +39,11 @@ class ProcessInfo:
     ended: bool = False
 
 
+def has_no_title(who: ProcessInfo) -> bool:
+    """A server's process in its first moments: what it does is not known yet."""
+    return who.role is None and not who.kernel and who.command.startswith("postgres")
+
+
 class ProcessLookup:
     """Asked for each pid while it may still live; what was found is kept until the pid is another process's."""
 
@@ -56,13 +61,11 @@ class ProcessLookup:
             process = None
         known = self._known.get(pid)
         if process is None:
-            return (
-                known[1]
-                if known
-                else ProcessInfo(pid, None, None, one_line(self._command(pid) or "?"), ENDED, ended=True)
-            )
-        if known and known[0] == process.start_time and (known[1].role or not process.name.startswith("postgres")):
-            return known[1]  # a server's process has no title yet in its first moments
+            if known is None:
+                return ProcessInfo(pid, None, None, one_line(self._command(pid) or "?"), ENDED, ended=True)
+            return replace(known[1], role=ENDED, ended=True) if has_no_title(known[1]) else known[1]
+        if known and known[0] == process.start_time and not has_no_title(known[1]):
+            return known[1]
         if process.kernel:
             found = _kernel_thread(pid, process.parent, process.name)
         else:

@@ -1,12 +1,12 @@
 """One interval of requests: a row for each process, device and direction, and each device's own counters beside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from octavo.iotop.activity import ProcessActivity
 from octavo.iotop.diskstats import DiskTotals
-from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo
+from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo, has_no_title
 from octavo.iotop.process_io import AskedOf, SystemCalls
 from octavo.iotop.request_source import Direction
 
@@ -127,12 +127,20 @@ class RowKey:
     ring: bool
 
 
-def settled(sums: Mapping[RowKey, RequestSum]) -> dict[RowKey, RequestSum]:
-    """One who for each process: a server's new process has no role in its first moments, one that ended no more."""
+def settled(
+    sums: Mapping[RowKey, RequestSum], meet: Callable[[int], ProcessInfo] | None = None
+) -> dict[RowKey, RequestSum]:
+    """One who for each process: a server's new process has no role in its first moments, one that ended no more.
+
+    Who has none yet is met again: a connection that was open for a moment has ended.
+    """
     best: dict[int, ProcessInfo] = {}
     for who in (key.who for key in sums):
         if who.pid is not None and (who.pid not in best or (who.role is not None and not who.ended)):
             best[who.pid] = who
+    for pid, who in best.items():
+        if meet is not None and has_no_title(who):
+            best[pid] = meet(pid)
     found: dict[RowKey, RequestSum] = {}
     for key, one in sums.items():
         known = key if key.who.pid is None else replace(key, who=best[key.who.pid])
