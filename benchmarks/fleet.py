@@ -131,6 +131,10 @@ def narrow(run: str, cells: Sequence[str]) -> None:
     """Nothing is decided early here."""
 
 
+def hold(run: str) -> None:
+    """There is no other run to give way to."""
+
+
 def finish(run: str, have: Mapping[str, int]) -> None:
     """A task: there is nothing to restore."""
 

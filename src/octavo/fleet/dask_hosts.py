@@ -113,17 +113,27 @@ class DaskHosts:
     def narrow(self, run: str, cells: Collection[str], names: Collection[str] | None = None) -> None:
         """Tells hosts (these, or all) that of what they were asked for only these cells are still open: at once, not
         as a task."""
+        # Who does not hear it measures more than is needed.
+        self._tell(names, self._tasks.narrow, run, sorted(cells))
+
+    def hold(self, run: str, names: Collection[str]) -> None:
+        """Tells these hosts, at once, that the run goes on, so that they do not give way to another one."""
+        self._tell(names, self._tasks.hold, run)
+
+    def _tell(self, names: Collection[str] | None, work: Callable[..., None], *arguments: Any) -> threading.Thread:
+        """Has these hosts, or all, do at once what is no task, in a thread that ends when they have; who cannot be
+        reached does not hear of it."""
         client = self._client
         addresses = [seen.address for host, seen in self._seen.items() if names is None or host in names]
-        if client is None or not addresses:
-            return
 
-        def notify() -> None:
-            # Who does not hear it measures more than is needed.
+        def tell() -> None:
             with contextlib.suppress(Exception):
-                client.run(self._tasks.narrow, run, sorted(cells), workers=addresses, on_error="ignore")
+                if client is not None and addresses:
+                    client.run(work, *arguments, workers=addresses, on_error="ignore")
 
-        threading.Thread(target=notify, name="narrow", daemon=True).start()
+        telling = threading.Thread(target=tell, name="tell", daemon=True)
+        telling.start()
+        return telling
 
     def finish(
         self, run: str, have: Callable[[str], dict[str, int]], names: Collection[str] | None = None

@@ -34,7 +34,8 @@ from octavo.store.records import TrialRecord, for_rounds
 
 Result = TypeVar("Result")
 
-# A run whose coordinator has not asked for so long, in seconds, gives way to another one.
+# A run whose coordinator was not heard of for so long, in seconds, gives way to another one. While it goes on it is
+# heard of every minute (`hold`), also where a host waits for slower ones.
 _FORGOTTEN_AFTER = 600.0
 
 
@@ -52,6 +53,7 @@ class Workshop:
                 f"{order.host} has another Octavo ({mine[:12]}; coordinator: {order.octavo[:12]}); install the same"
             )
         self.order = order
+        # When the coordinator was heard of last; set by Dask's thread, too.
         self.asked = time.monotonic()
         # What the coordinator has not settled yet, None before it has settled any; set by Dask's thread.
         self.open: frozenset[str] | None = None
@@ -207,6 +209,13 @@ def narrow(run: str, cells: Sequence[str]) -> None:
     workshop = BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.open = frozenset(cells)
+
+
+def hold(run: str) -> None:
+    """Not a task, but at once in Dask's own thread: the run goes on, whatever this host has been asked for since."""
+    workshop = BENCH.workshop
+    if workshop is not None and workshop.order.run == run:
+        workshop.asked = time.monotonic()
 
 
 def finish(run: str, have: dict[str, int]) -> Delivery | None:
