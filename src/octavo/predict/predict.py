@@ -10,12 +10,13 @@ from typing import Any
 from octavo.errors import HostError, UsageError
 from octavo.predict import advice
 from octavo.predict.assumptions import Assumptions, Interval, intervals
+from octavo.predict.conditions import Conditions
 from octavo.predict.device import Device, device_of
 from octavo.predict.five_minutes import Prices, break_even
-from octavo.predict.images import correction
+from octavo.predict.image_correction import correction
 from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
-from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, settled, varied
+from octavo.predict.model import assumed_of, bottleneck, figures, settled, varied
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample

@@ -16,7 +16,7 @@ from octavo.predict.after_checkpoint import since_checkpoint
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
 from octavo.predict.counts import COUNTS
 from octavo.predict.five_minutes import Prices
-from octavo.predict.images import correction, transactions_before
+from octavo.predict.image_correction import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
 from octavo.predict.rates import Rates
