@@ -398,6 +398,21 @@ def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
         assert found["writer_writes"] > 0.9 * dirty
 
 
+@pytest.mark.parametrize(("delay", "rounds"), [("200ms", 600.0), ("50ms", 2_400.0)])
+def test_the_background_writer_passes_all_buffers_in_two_minutes_of_the_predicted_server(
+    tmp_path: Path, delay: str, rounds: float
+) -> None:
+    """By its clock, and in as many rounds if a slice cuts these short: each passes as many buffers as it would have."""
+    settings = {"bgwriter_delay": delay, "bgwriter_lru_maxpages": "100", "bgwriter_lru_multiplier": "2"}
+    trace = recorded(made(tmp_path / "t.octrace", writes=True, settings=settings))
+    for pace, slice_seconds in ((1.0, None), (10.0, None), (0.1, None), (1.0, 0.02)):
+        size = Size(BLOCK, 8 * MB, None, has_checkpoints=False, pace=pace, slice_seconds=slice_seconds)
+        found = simulated_server(trace, size, "merged", 8.0)
+        assert found.writer_rounds == pytest.approx(rounds)
+        if slice_seconds is None:
+            assert found.writer_delay * rounds == pytest.approx(120e6 * pace)
+
+
 def test_a_page_is_read_to_be_written_when_dirty_parts_of_it_are_evicted(tmp_path: Path) -> None:
     """Blocks of 2 kB, half of a kernel page: few of those that a checkpoint left clean are dirty again so soon."""
     path = made(tmp_path / "t.octrace", **_EVICTING)
