@@ -44,6 +44,23 @@ def is_commit(kind: str) -> bool:
     return kind.startswith("Transaction/COMMIT")
 
 
+def commits(summary: Summary) -> list[tuple[int, int]]:
+    """Microseconds of the trace, and how many transactions that wrote something had committed by then, since the first
+    of these times. It is empty where that is not known, and has two entries where it is known of the whole alone."""
+    stretches: dict[tuple[int, int], int] = {}
+    for one in summary["wal"]:
+        if is_commit(one["kind"]):
+            stretch = one["start"], one["end"]
+            stretches[stretch] = stretches.get(stretch, 0) + one["records"]
+    found: list[tuple[int, int]] = []
+    for (start, end), records in sorted(stretches.items()):
+        if not found:
+            found.append((start, 0))
+        if end > found[-1][0]:
+            found.append((end, found[-1][1] + records))
+    return found
+
+
 def written(summary: Summary) -> Written | None:
     """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them."""
     whole = [one for one in summary["wal"] if not one["kind"]]

@@ -19,6 +19,7 @@ from octavo.predict.five_minutes import Prices
 from octavo.predict.image_correction import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
+from octavo.predict.progress import Progress
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
@@ -447,7 +448,7 @@ def test_counts_after_a_checkpoint_begin_behind_all_that_it_writes() -> None:
                 "trace_accesses": accesses, "device_written_bytes": written}  # fmt: skip
 
     series = [counts(500, 10), counts(500, 10), counts(501, 5_000), counts(601, 5_400), counts(1_001, 9_000)]
-    found = since_checkpoint(2_000, 1_000, [series])
+    found = since_checkpoint(Progress(((0.0, 0.0), (2_000.0, 4_000.0))), [series])
     assert found["device_written_bytes"] == ((200.0, 400.0), (1_000.0, 4_000.0))
     rates = Rates("merged", {}, 0.0, True, 0.0, 0.0, (), since_checkpoint=found)
     assert rates.after_checkpoint(100)["device_written_bytes"] == 2.0
@@ -584,6 +585,24 @@ def test_where_nobody_knows_the_checkpoint_the_interval_has_both_ends(tmp_path: 
     figures = by_block(predict(Request(late, (BLOCK,), checkpoint=20.0)))[BLOCK]
     images = figures["full_page_images_per_transaction"]
     assert images["low"] < 0.79 * 0.82 < images["value"] < 0.79 < images["high"]
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"),
+    [
+        ({"kinds": True, "stretches": 20}, 2_000),
+        ({"kinds": True}, 1_500),
+        ({}, 1_500),
+        ({"kinds": True, "stretches": 20, "pause": True}, 1_500),
+    ],
+)
+def test_transactions_are_those_that_committed_in_each_stretch(tmp_path: Path, told: dict[str, Any], seen: int) -> None:
+    """The first 10,000 of 20,000 transactions look up two pages. By accesses 2,000 transactions are the first 1,500;
+    pauses have commits without accesses."""
+    path = made(tmp_path / "t.octrace", writes=True, before=0, twice=0.5, **told)
+    asked = Request(path, (BLOCK,), memory=64 * MB, checkpoint=15.0, until_checkpoint=True, transactions={BLOCK: 2e3})
+    images = by_block(predict(asked))[BLOCK]["full_page_images_per_transaction"]["value"]
+    assert images == pytest.approx(4_000 * -math.expm1(-seen / 4_000) / 2_000, rel=0.05)
 
 
 def test_images_follow_the_transactions_that_were_counted(tmp_path: Path) -> None:
