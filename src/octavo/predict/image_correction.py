@@ -13,6 +13,7 @@ follow: their images' bytes are those of the time before the trace.
 import math
 from dataclasses import dataclass
 
+from octavo.predict.image_growth import total
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
 from octavo.predict.wal import image_bytes, image_fill, record_bytes, without_headers
@@ -121,25 +122,6 @@ def _fill_before(trace: Recorded, own: Rates, before: float, fill: float, factor
 def _record_bytes(trace: Recorded, fill: float) -> float:
     return record_bytes(trace.wal_bytes_each or 0.0, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
                         trace.wal_records_each or 0.0)  # fmt: skip
-
-
-def total(one: Rates, transactions: float, recorded: float) -> float:
-    """Images of so many transactions since a checkpoint. Behind the recorded ones they become fewer as they did from
-    the second third to the last."""
-
-    def inside(count: float) -> float:
-        return (one.images(count) or 0.0) * count
-
-    if transactions <= recorded:
-        return inside(transactions)
-    third = recorded / 3
-    first, second, whole = inside(third), inside(2 * third), inside(recorded)
-    middle, last = second - first, whole - second
-    if last <= 0 or middle <= last:
-        return whole + max(0.0, last) / third * (transactions - recorded)
-    decay = math.log(middle / last) / third
-    ending = last / third * math.exp(-decay * third / 2)
-    return whole + ending * -math.expm1(-decay * (transactions - recorded)) / decay
 
 
 def _bounded(factor: float) -> float:

@@ -4,7 +4,8 @@ import math
 
 from octavo.predict.assumptions import LARGER_IMAGES, SMALLER_IMAGES, Assumptions
 from octavo.predict.conditions import Conditions
-from octavo.predict.image_correction import fill_of, total
+from octavo.predict.image_correction import fill_of
+from octavo.predict.image_growth import total
 from octavo.predict.rates import Rates
 from octavo.predict.size import Size
 from octavo.predict.wal import record_bytes
@@ -21,8 +22,9 @@ def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, t
     if size.is_as_recorded and trace.images_each is not None:
         return trace.images_each
     since = given.since_checkpoint(tps)
-    if since is not None and (found := _simulated_images(size, one, since / size.data_factor, given)) is not None:
-        simulated = found
+    if since is not None:
+        found = _simulated_images(size, one, since / size.data_factor, given, assumed.images_beyond)
+        simulated = simulated if found is None else found
     simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
     doubt = math.hypot(given.correction.doubt, one.images_spread)
     more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
@@ -30,14 +32,14 @@ def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, t
     return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
 
 
-def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions) -> float | None:
+def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions, beyond: float) -> float | None:
     """Of a transaction among so many since a checkpoint. A page that is changed has an image of each of its parts at
-    most: beyond the end of the trace, images of small blocks would grow as if there were always more of them."""
+    most, of which beyond the end of the trace smaller blocks might seem to have more."""
 
     def of(rates: Rates) -> float | None:
         if not one.since_checkpoint or len(rates.images_by_length) < 2:
             return rates.images(transactions)
-        return total(rates, transactions, rates.images_by_length[-1][0]) / transactions
+        return total(rates, transactions, rates.images_by_length[-1][0], beyond) / transactions
 
     found, own, parts = of(one), of(given.base_rates[0]), given.trace.data_block / size.data_block
     return found if found is None or own is None or parts <= 1 else min(found, own * parts)
