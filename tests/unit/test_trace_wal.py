@@ -211,6 +211,49 @@ def test_a_part_of_a_trace_has_the_stretches_that_lie_in_it(tmp_path: Path, monk
     ]  # fmt: skip
 
 
+def test_a_part_of_a_long_trace_has_the_stretches_whose_kinds_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds have their kinds together: of three seconds those of the first two are known."""
+
+    def kinds(_connection: object, _schema: str, start: int, end: int) -> list[dict[str, Any]]:
+        return [{"kind": _UPDATE, "records": end - start, "bytes": 10, "images": 10}]
+
+    monkeypatch.setattr(recorder, "_kinds", kinds)
+    monkeypatch.setattr(recorder, "MOST_STRETCHES", 2)
+    server, whole, part = _server(), tmp_path / "t.octrace", tmp_path / "part.octrace"
+    server.has_inspect = True
+    writer = _core.TraceWriter(whole, 8192)
+    meter = WalMeter(server.query, writer, 0)
+    for second in (1, 2, 3):
+        server.add(100, 1, 1, 100)
+        meter.take(second * 1_000_000)
+    server.add(100, 1, 1, 100)
+    meter.finish(None, 4_000_000)  # type: ignore[arg-type]
+    writer.push([(1, 1, 1663, 5, 16384, 0, 0, 0, 0)])
+    writer.finish()
+    files.cut(whole, part, 0.0, 3.0, None)
+    found = written(files.summarize(part))
+    assert found is not None and (found.seconds, found.growth_bytes, found.kinds[0].records) == (2.0, 200, 200)
+
+
+def test_a_recording_that_ends_without_wal_has_its_kinds_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_kinds", _kinds)
+    server, path = _server(), tmp_path / "t.octrace"
+    server.has_inspect = True
+    writer = _core.TraceWriter(path, 8192)
+    meter = WalMeter(server.query, writer, 0)
+    server.add(10_000, 6, 2, 9000)
+    meter.take(1_000_000)
+    assert meter.finish(None, 2_500_000) is None  # type: ignore[arg-type]
+    writer.finish()
+    found = written(files.summarize(path))
+    assert found is not None and found.seconds == 2.5
+    assert commits(files.summarize(path)) == [(0, 0), (2_500_000, 3)]
+
+
 def test_a_trace_without_wal_says_nothing_of_it(tmp_path: Path) -> None:
     writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
     writer.push([(1, 1, 1663, 5, 16384, 0, 0, 0, 0)])

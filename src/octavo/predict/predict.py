@@ -291,6 +291,12 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
             "the trace has no page changes (a tracing build records them): full-page images, checkpoints and data "
             "writes are not predicted, and WAL only as recorded"
         )
+    if request.until_checkpoint and trace.has_changes and not trace.has_commits_by_time:
+        found.append(
+            "the trace does not have the commits of each second (pg_walinspect in the database gives them): each "
+            "transaction is taken to have equally many accesses, so that tables that were just loaded have too few "
+            "full-page images"
+        )
     if request.memory is None:
         found.append("without --memory no page cache and no device reads are simulated")
     if trace.cpu_each is None or trace.clients is None:

@@ -37,7 +37,7 @@ def progress(
     known = sorted(known)
     end = max(1.0, known[-1][1])
     evenly = Progress(((0.0, 0.0), (end, transactions)))
-    if len(commits) < 3 or commits[-1][1] < FEWEST_COMMITS:
+    if not is_by_stretch(commits):
         return evenly
     begin, last = (between(known, time) for time in (commits[0][0], commits[-1][0]))
     points = [(0.0, 0.0)]
@@ -47,6 +47,11 @@ def progress(
             there = begin + (last - begin) * count / commits[-1][1]
             points.append((accesses, transactions * there / end))
     return Progress((*points, (end, transactions)))
+
+
+def is_by_stretch(commits: Sequence[tuple[float, float]]) -> bool:
+    """Whether these are of several stretches, and enough of them."""
+    return len(commits) > 2 and commits[-1][1] >= FEWEST_COMMITS
 
 
 def between(points: Sequence[tuple[float, float]], place: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
-from octavo.predict.progress import FEWEST_COMMITS
+from octavo.predict.progress import FEWEST_COMMITS, is_by_stretch
 from octavo.text import one_line
 from octavo.trace.core_types import Relation, Summary
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, require_accesses, summarize
@@ -84,6 +84,11 @@ class Recorded:
     def writes_wal(self) -> bool | None:
         """Whether transactions write WAL; a server that only reads logs a little all the same."""
         return None if self.wal_bytes_each is None else self.wal_bytes_each > 16
+
+    @property
+    def has_commits_by_time(self) -> bool:
+        """Whether it says how many transactions committed by a time."""
+        return is_by_stretch(self.commits)
 
     @property
     def relations(self) -> list[Relation]:

@@ -62,8 +62,12 @@ def commits(summary: Summary) -> list[tuple[int, int]]:
 
 
 def written(summary: Summary) -> Written | None:
-    """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them."""
+    """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them. Where kinds are
+    known of some stretches alone, as at the ends of a part of a long trace, it is the sum of these."""
     whole = [one for one in summary["wal"] if not one["kind"]]
+    if known := [one for one in summary["wal"] if one["kind"]]:
+        start, end = min(one["start"] for one in known), max(one["end"] for one in known)
+        whole = [one for one in whole if start <= one["start"] and one["end"] <= end] or whole
     if not whole:
         return None
     sums: dict[str, list[int]] = {}

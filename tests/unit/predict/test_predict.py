@@ -601,7 +601,9 @@ def test_transactions_are_those_that_committed_in_each_stretch(tmp_path: Path, t
     pauses have commits without accesses."""
     path = made(tmp_path / "t.octrace", writes=True, before=0, twice=0.5, **told)
     asked = Request(path, (BLOCK,), memory=64 * MB, checkpoint=15.0, until_checkpoint=True, transactions={BLOCK: 2e3})
-    images = by_block(predict(asked))[BLOCK]["full_page_images_per_transaction"]["value"]
+    document = predict(asked)
+    assert any("commits of each second" in line for line in document["limitations"]) == (seen == 1_500)
+    images = by_block(document)[BLOCK]["full_page_images_per_transaction"]["value"]
     assert images == pytest.approx(4_000 * -math.expm1(-seen / 4_000) / 2_000, rel=0.05)
 
 

@@ -90,6 +90,8 @@ class WalMeter:
         self.take(time)
         if not self._ends:
             return None
+        if self._before.position == self._ends[-1].position:
+            self._ends[-1] = self._before  # nothing was logged at the end
         start, end = self._began.position, self._ends[-1].position
         if end - start > MOST_BYTES:
             return f"the WAL grew by more than {MOST_BYTES >> 20} MB: its kinds are not read"
