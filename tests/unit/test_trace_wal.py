@@ -51,6 +51,10 @@ def _kinds(_connection: object, _schema: str, start: int, end: int) -> list[dict
     return [row for row in rows if row["records"]]
 
 
+def _no_images(*_arguments: object) -> dict[str, int]:
+    return {}
+
+
 def _recorded(path: Path, server: _Server) -> str | None:
     writer = _core.TraceWriter(path, 8192)
     meter = WalMeter(server.query, writer, 0)
@@ -84,6 +88,16 @@ def test_where_a_stretch_cannot_be_read_kinds_are_those_of_all(tmp_path: Path, m
     server, path = _server(), tmp_path / "t.octrace"
     server.has_inspect = True
     assert _recorded(path, server) is None
+    assert commits(files.summarize(path)) == [(0, 0), (2_500_000, 5)]
+
+
+def test_stretches_are_read_for_a_limited_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_kinds", _kinds)
+    monkeypatch.setattr(recorder, "_images", _no_images)
+    monkeypatch.setattr(recorder, "MOST_SECONDS", -1.0)
+    server, path = _server(), tmp_path / "t.octrace"
+    server.has_inspect = server.has_blocks = True
+    assert "are not counted: reading the WAL again took longer" in (_recorded(path, server) or "")
     assert commits(files.summarize(path)) == [(0, 0), (2_500_000, 5)]
 
 

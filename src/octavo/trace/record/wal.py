@@ -9,9 +9,10 @@ that the images of the second before the recording are among the recorded ones, 
 most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -28,6 +29,8 @@ MOST_BYTES = 1 << 30
 MOST_COUNTED = 1 << 28
 # Of so many stretches at most kinds are read one by one.
 MOST_STRETCHES = 256
+# After so many seconds no further stretch is read.
+MOST_SECONDS = 60.0
 _LIMITS = SessionLimits(statement_timeout="20s", lock_timeout="100ms")
 _KINDS = """
 SELECT "resource_manager/record_type" AS kind, count::bigint AS records, combined_size::bigint AS bytes,
@@ -106,7 +109,10 @@ class WalMeter:
         images, note = [dict[str, int]() for _ in stretches], None
         try:
             if has_blocks and end - start <= MOST_COUNTED:
-                images = [_images(connection, schema, one.position, other.position) for one, other, _ in stretches]
+                images = [
+                    _images(connection, schema, first.position, last.position)
+                    for first, last in _in_time((first, last) for first, last, _ in stretches)
+                ]
         except (psycopg.Error, HostError) as error:
             note = f"full-page images are not counted: {' '.join(str(error).split())}"
         for (first, last, rows), counted in zip(stretches, images, strict=True):
@@ -133,7 +139,7 @@ class WalMeter:
         try:
             return [
                 (first, last, _kinds(connection, schema, first.position, last.position))
-                for first, last in pairwise([self._began, *ends])
+                for first, last in _in_time(pairwise([self._began, *ends]))
             ]
         except (psycopg.Error, HostError):
             if len(ends) == 1:
@@ -169,6 +175,15 @@ class WalMeter:
         (row,) = self._query("traced_wal")
         values = {name: int(value or 0) for name, value in row.items()}
         return WalCounters(time, **values)
+
+
+def _in_time(stretches: Iterable[tuple[WalCounters, WalCounters]]) -> Iterator[tuple[WalCounters, WalCounters]]:
+    """The stretches, one after the other. Raises HostError when those before took too long."""
+    deadline = monotonic() + MOST_SECONDS
+    for stretch in stretches:
+        if monotonic() > deadline:
+            raise HostError(f"reading the WAL again took longer than {MOST_SECONDS:.0f} s")
+        yield stretch
 
 
 def _kinds(connection: UsersConnection, schema: str, start: int, end: int) -> list[dict[str, Any]]:
