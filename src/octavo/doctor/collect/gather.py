@@ -11,7 +11,7 @@ from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
-from octavo.doctor.collect.storage import disks_below, storage_facts
+from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError, UsageError
 from octavo.postgres.user_connection import UsersConnection
@@ -114,7 +114,7 @@ def _live(
     directory: Path | None,
     reads: Callable[[UsersConnection], ServerCounters | None],
 ) -> tuple[str | None, LiveCounters]:
-    from octavo.host.block_devices import device_under
+    from octavo.host.block_devices import device_under, disks_below
 
     device = None
     if directory is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from octavo.doctor.collect.reading import fact_of, kilobytes
 from octavo.doctor.facts import Fact
-from octavo.host.block_devices import device_under, is_virtual, rotates
+from octavo.host.block_devices import device_under, disks_below, family, is_virtual, rotates
 from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import mount_of, mounts
 from octavo.host.page_stack import OWN_BLOCKS
@@ -104,32 +104,10 @@ def _rotational(device: Path, disks: list[Path]) -> Fact:
     """What the device reports; a device of LVM, md or dm-crypt reports 1 if any disk below does."""
     name = "host.device.rotational"
     found = fact_of(name, device / "queue/rotational", lambda text: bool(int(text)))
-    virtual = [disk.name for disk in disks if is_virtual(disk)]
-    if found.value and virtual and not any(rotates(disk) for disk in disks):
-        return Fact(name, unknown=f"a virtual disk ({', '.join(virtual)}) reports 1, whatever is below it")
+    if found.value and rotates(device) is None:
+        virtual = ", ".join(disk.name for disk in disks if is_virtual(disk))
+        return Fact(name, unknown=f"a virtual disk ({virtual}) reports 1, whatever is below it")
     return found
-
-
-def disks_below(device: Path) -> list[Path]:
-    """The whole disks that a device of LVM, md or dm-crypt is made of; the device itself where it is one."""
-    return [found for found in _family(device) if not _slaves(found)]
-
-
-def _family(device: Path) -> list[Path]:
-    """The device and all that it is made of, each once."""
-    found = {device: None}
-    for slave in _slaves(device):
-        found |= dict.fromkeys(_family(slave))
-    return list(found)
-
-
-def _slaves(device: Path) -> list[Path]:
-    try:
-        names = sorted((device / "slaves").iterdir())
-    except OSError:
-        return []
-    parts = (name.resolve() for name in names)
-    return [part.parent if (part / "partition").exists() else part for part in parts]
 
 
 def _make(disks: list[Path]) -> list[Fact]:
@@ -144,7 +122,7 @@ def _make(disks: list[Path]) -> list[Fact]:
 
 def _raid(device: Path) -> list[Fact]:
     """Of the software RAID that the device is, or lies on."""
-    raid = next((one for one in _family(device) if (one / "md/level").exists()), None)
+    raid = next((one for one in family(device) if (one / "md/level").exists()), None)
     if raid is None:
         return [Fact("host.raid.", absent="there is no software RAID (md) below the data directory")]
     return [
