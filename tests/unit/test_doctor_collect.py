@@ -149,14 +149,14 @@ def test_the_cpus_that_a_process_is_pinned_to() -> None:
 
 def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) -> None:
     root, wal = plant(tmp_path / "root", {"proc/self/mountinfo": ""}), tmp_path / "pg_wal"
-    assert storage._wal_elsewhere(tmp_path, root).unknown
+    assert storage.pg_wal_elsewhere(tmp_path, root).unknown
     wal.symlink_to("/nowhere")
-    assert storage._wal_elsewhere(tmp_path, root).value is True
+    assert storage.pg_wal_elsewhere(tmp_path, root).value is True
     wal.unlink()
     wal.mkdir()
-    assert storage._wal_elsewhere(tmp_path, root).value is False
+    assert storage.pg_wal_elsewhere(tmp_path, root).value is False
     plant(root, {"proc/self/mountinfo": f"41 31 0:38 / {wal} rw - ext4 x rw\n"})
-    assert storage._wal_elsewhere(tmp_path, root).value is True
+    assert storage.pg_wal_elsewhere(tmp_path, root).value is True
 
 
 def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path) -> None:

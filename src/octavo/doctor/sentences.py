@@ -22,7 +22,7 @@ def verdict(server: Mapping[str, Any]) -> str:
     ...     {"status": "finding", "severity": "warning"}, {"status": "ok", "severity": None}]})
     'PostgreSQL 18.1 at host=/tmp port=5432: 1 warning'
     >>> verdict({"server": "facts.json", "version": None, "results": [
-    ...     {"status": "unknown", "severity": None}, {"status": "ok", "severity": None}]})
+    ...     {"rule": "a", "status": "unknown", "severity": None}, {"rule": "b", "status": "ok", "severity": None}]})
     'facts.json: no findings; 1 of 2 rules unknown'
     """
     name = f"PostgreSQL {server['version']} at {server['server']}" if server["version"] else server["server"]
@@ -33,8 +33,10 @@ def verdict(server: Mapping[str, Any]) -> str:
 
 def _none_found(results: Sequence[Mapping[str, Any]]) -> str:
     """What holds without a finding: rules that could not be examined found nothing wrong either."""
-    unknown = sum(1 for one in results if one["status"] == "unknown")
-    return f"no findings; {unknown} of {len(results)} rules unknown" if unknown else "nothing to change"
+    unknown = {one["rule"] for one in results if one["status"] == "unknown"}
+    if not unknown:
+        return "nothing to change"
+    return f"no findings; {len(unknown)} of {len({one['rule'] for one in results})} rules unknown"
 
 
 def tally(server: Mapping[str, Any]) -> str:

@@ -42,12 +42,12 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
         Fact("host.fs.block_bytes", block, f"statvfs({shown(str(directory))})") if honest
         else Fact("host.fs.block_bytes", unknown=f"{mount.kind} does not say what it reads at the least"),
         Fact("host.fs.least_folio_bytes", max(page, block) if honest else page, "memory page, filesystem's block"),
-        _wal_elsewhere(directory, root),
+        pg_wal_elsewhere(directory, root),
         Fact("host.fs.large_folios", large_folios(mount.kind, release), f"{mount.kind} of Linux {release}"),
     ]  # fmt: skip
 
 
-def _wal_elsewhere(directory: Path, root: Path) -> Fact:
+def pg_wal_elsewhere(directory: Path, root: Path) -> Fact:
     """Whether pg_wal is a mount, or a link, which is not followed: where it leads to may not answer."""
     name, path = "host.fs.wal_elsewhere", directory / "pg_wal"
     if any(one.target == path for one in mounts(root / "proc/self/mountinfo")):
@@ -59,6 +59,17 @@ def _wal_elsewhere(directory: Path, root: Path) -> Fact:
             return Fact(name, False, f"readlink({shown(str(path))})")
         return Fact(name, unknown=f"{shown(str(path))}: {error.strerror}")
     return Fact(name, True, f"readlink({shown(str(path))})")
+
+
+def counted_disk(path: Path, sys: Path = Path("/sys")) -> str | None:
+    """The disk whose requests are those of a path's filesystem: below LVM, where that is one, as above it requests are
+    counted before they are merged."""
+    try:
+        device = device_under(path, sys)
+    except OSError:
+        return None
+    disks = disks_below(device) if device else []
+    return disks[0].name if len(disks) == 1 else device and device.name
 
 
 def large_folios(kind: str, release: str) -> str:
