@@ -77,7 +77,7 @@ class Result:
         """Of a finding."""
         return self.finding and self.finding.severity
 
-    def as_dict(self, *, running: bool = True, in_file: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, running: bool = True, in_file: bool = False, managed: str | None = None) -> dict[str, Any]:
         """For JSON; the lines to use as `lines.written` writes them."""
         found: dict[str, Any] = {
             "rule": self.rule,
@@ -91,7 +91,9 @@ class Result:
         if self.finding is not None:
             found |= {
                 "cost": self.finding.cost,
-                "fix": written(self.finding.fix, running=running, in_file=in_file, sources=self._sources()),
+                "fix": written(
+                    self.finding.fix, running=running, in_file=in_file, sources=self._sources(), managed=managed
+                ),
                 "takes": self.finding.takes,
                 "check": self.finding.check,
             }

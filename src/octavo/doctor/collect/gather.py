@@ -57,7 +57,7 @@ def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact]
         device, first = before
         time.sleep(max(0.0, first.at + seconds - time.monotonic()))
         last = take(device, postmaster, lambda: reads(connection))
-        found += live_facts(first, last, device, disks)
+        found += live_facts(first, last, device, disks, target.no_processes if postmaster is None else "")
     return Facts(found)
 
 

@@ -76,10 +76,19 @@ def live_facts(
     after: LiveCounters,
     device: str | None,
     others: Mapping[int, str | None] = _NONE,
+    elsewhere: str = "",
 ) -> list[Fact]:
-    """Rates between the two. `others` are the disks of other volumes, by number."""
+    """Rates between the two. `others` are the disks of other volumes, by number; `elsewhere` says why nothing of this
+    host is the server's, where that is so."""
     seconds = max(after.at - before.at, 1e-9)
     found = [Fact("live.seconds", seconds, "between two readings")]
+    if elsewhere:
+        names = (
+            "live.device.", "live.swapped_pages_per_second", "live.server.fetched_bytes_per_second",
+            "live.server.checkpoint_dirtied_bytes_per_second",
+        )  # fmt: skip
+        of_server = _of_server(before.asked, after.asked, seconds)
+        return [*found, *of_server, *(Fact(name, unknown=elsewhere) for name in names)]
     for number, name in others.items():
         where = f"volume.{number}.live.device."
         if name is None or name not in before.disks or name not in after.disks:

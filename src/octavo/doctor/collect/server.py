@@ -11,6 +11,7 @@ import psycopg
 from octavo.doctor.collect.live import ServerCounters
 from octavo.doctor.collect.volumes import OPTIONS, TABLESPACES
 from octavo.doctor.facts import Fact
+from octavo.doctor.lines import MANAGED
 from octavo.errors import UsageError
 from octavo.postgres import sql
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
@@ -21,6 +22,13 @@ LIMITS = SessionLimits(statement_timeout="1s", lock_timeout="100ms")
 # Any that PostgreSQL's manual has the views of; the queries have a file for each floor.
 OLDEST = 130000
 SIZES = "server.databases_bytes"
+# The role that is a managed service's, and what its settings are called there.
+SERVICES = {
+    "rds_superuser": "Amazon RDS or Aurora: parameter group",
+    "cloudsqlsuperuser": "Google Cloud SQL: database flag",
+    "alloydbsuperuser": "Google AlloyDB: database flag",
+    "azure_pg_admin": "Azure Database for PostgreSQL: server parameter",
+}
 _LONGEST_NUMBER = 18
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NO_LONGER_BOOLEAN = frozenset({"wal_compression"})  # 15 added methods
@@ -35,6 +43,7 @@ def server_facts(connection: UsersConnection, *, with_sizes: bool = True) -> lis
             *_settings(connection),
             *_probe(connection, "doctor_server", "server.", _server),
             *_probe(connection, "doctor_tablespaces", TABLESPACES, _tablespaces),
+            *_probe(connection, "doctor_managed", MANAGED, _managed),
             *_probe(connection, "doctor_wal", "server.wal.", _as_they_are("server.wal.", "pg_stat_wal")),
             *_probe(
                 connection, "doctor_checkpoints", "server.checkpoints.",
@@ -143,6 +152,12 @@ def _options(texts: list[str]) -> dict[str, float]:
         if name in OPTIONS and len(value) <= _LONGEST_NUMBER and math.isfinite(number := OPTIONS[name](value)):
             found[name] = number
     return found
+
+
+def _managed(rows: list[Row]) -> list[Fact]:
+    """The service, by a role that only it has; null elsewhere."""
+    services = [SERVICES[row["role"]] for row in rows if row["role"] in SERVICES]
+    return [Fact(MANAGED, services[0] if services else None, "pg_roles")]
 
 
 def _as_they_are(prefix: str, view: str) -> Callable[[list[Row]], list[Fact]]:
