@@ -44,7 +44,7 @@ def read(path: Path) -> list[Program]:
     finally:
         os.close(descriptor)
     if not found:
-        raise HostError(f"{path} has no ELF file in it")
+        raise HostError(f"{path} contains no ELF file")
     if len(found) == 1 and found[0].problem and found[0].name == str(path):
         raise HostError(f"{path} {found[0].problem}")
     return found

@@ -197,7 +197,7 @@ def _upper_bound(connection: _Connection, statements: str) -> int:
         match = re.search(r'between "\d+" and "(\d+)"', error.diag.message_detail or "")
         assert match is not None
         return int(match[1])
-    raise AssertionError("a value beyond every limit was taken")
+    raise AssertionError("a value beyond every limit was accepted")
 
 
 def _number(connection: _Connection, query: str) -> int:

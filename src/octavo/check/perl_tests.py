@@ -262,7 +262,7 @@ def _judge_regression(workplace: TestWorkspace, place: Path) -> tuple[list[Class
     judged, failures = judge_diffs(workplace, "regression", workplace.tests / "regress", diffs, differing)
     if not (judged or failures):  # they ended before any was compared
         failures = [
-            Failure(_STREAM_REGRESS, "the regression tests failed, and none of them says so", tuple(lines[-20:]))
+            Failure(_STREAM_REGRESS, "the regression tests failed, but none of them reports it", tuple(lines[-20:]))
         ]
     # They belong to the one script that ran them all.
     named = [

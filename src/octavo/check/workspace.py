@@ -84,12 +84,12 @@ def open_workspace(
     """A place to test the build, gone at the end. Raises OctavoError when the build is of another source."""
     if build.manifest["source_sha256"] != tests.sha256:
         raise OctavoError(
-            f"{build.name} was made of another source of {build.manifest['version']} than the tests are from; "
+            f"{build.name} was built from another source of {build.manifest['version']} than the tests; "
             "give its tarball with --source"
         )
     driver = build.prefix / "lib" / "pgxs" / "src" / "test" / "regress" / "pg_regress"
     if not driver.exists():
-        raise OctavoError(f"{build.name} has no pg_regress, an older Octavo made it; remove it and build again")
+        raise OctavoError(f"{build.name} has no pg_regress, as an older Octavo built it; remove it and build again")
     directory = tests.directory / build.name
     short = make_directory(runtime_directory()) / f"check-{secrets.token_hex(3)}"
     entries = [journal.record("directory", path=str(path)) for path in (directory, short)]

@@ -256,7 +256,7 @@ def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
             code = 1
         else:
             _print_progress(
-                f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits are there, the "
+                f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits survived, the "
                 f"sums agree ({outcome.found:,} lines, recovered in {outcome.recovery_seconds:.1f} s)"
             )
     return code

@@ -34,7 +34,7 @@ def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = No
     from octavo.postgres.builds.selection import selected_specs
 
     if name is not None and (data_block, wal_block, pg) != _DEFAULTS:
-        raise UsageError(f"--name {name} is one build: leave --data-block, --wal-block and --pg out")
+        raise UsageError(f"--name {name} names one build; leave out --data-block, --wal-block and --pg")
     specs = selected_specs(
         data_block=data_block,
         wal_block=wal_block,
@@ -47,7 +47,7 @@ def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = No
         debug_symbols=False,
     )
     if len(specs) != 1:
-        raise UsageError(f"these are {len(specs)} builds; name one data block, one WAL block and one version")
+        raise UsageError(f"{len(specs)} builds match; name one data block, one WAL block and one version")
     return specs[0]
 
 

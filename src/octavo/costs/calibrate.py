@@ -32,7 +32,7 @@ def check_size(option: str, text: str) -> int:
     """The bytes of the tables for cold reads. Raises UsageError that names the option."""
     size = parse_size(text)
     if not _LEAST <= size <= _MOST:
-        raise UsageError(f"{option} {text}: it has to be from {format_size(_LEAST)} to {format_size(_MOST)}")
+        raise UsageError(f"{option} {text}: it must be from {format_size(_LEAST)} to {format_size(_MOST)}")
     return size
 
 

@@ -167,7 +167,7 @@ def _explained(connection: Connection[DictRow], probe: ProbeQuery) -> ProbeRun:
         run = explain(connection, probe.query)
     shape = shape_of(dict(run.plan)).line()
     if shape != probe.shape:
-        raise OctavoError(f"{probe.name}: the plan is {shape} where {probe.shape} was to be measured")
+        raise OctavoError(f"{probe.name}: the plan is {shape} instead of {probe.shape}")
     fetches = _heap_fetches(run.plan)
     if fetches:
         raise OctavoError(

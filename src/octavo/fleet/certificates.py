@@ -195,7 +195,7 @@ def _read(name: str) -> str:
     try:
         return read_text(path, _MOST_BYTES)
     except FileNotFoundError:
-        raise HostError(f"{path} is not there; octavo fleet init hosts.toml makes and sends certificates") from None
+        raise HostError(f"{path} does not exist; octavo fleet init hosts.toml makes and sends certificates") from None
     except (OSError, ValueError) as error:
         raise HostError(f"{path} cannot be read: {error}") from None
 

@@ -153,7 +153,7 @@ class FleetRounds:
         playing = self._playing()
         if not playing:
             why = "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in self._members.values())
-            raise HostError(f"no host of the fleet is left ({why or 'none came'})")
+            raise HostError(f"no host of the fleet is left ({why or 'none joined'})")
         if endings:
             return min(endings, key=("budget", "rounds", "decided").index)
         return None

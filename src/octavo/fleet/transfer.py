@@ -93,7 +93,7 @@ def pack_here(name: str) -> Packed:
     def work() -> Packed:
         build = read_build(name)
         if build is None:
-            raise OctavoError(f"the build {name} is not there")
+            raise OctavoError(f"the build {name} does not exist")
         file = _new(name)
         digest = pack(build, file)
         return Packed(name, file.stat().st_size, digest)

@@ -77,7 +77,7 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         number = (facts / "dev").read_text().strip()
         block_limit.lift(number)
         if (facts / "loop/dio").read_text().strip() != "1":
-            raise HostError(f"{place} has no direct I/O, so that a volume there would be cached twice; set OCTAVO_HOME")
+            raise HostError(f"{place} has no direct I/O, so a volume there would be cached twice; set OCTAVO_HOME")
         _run(journal, *_mkfs(kind, block), device)
         entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
         stack.callback(journal.undo, entry)

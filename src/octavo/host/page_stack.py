@@ -100,7 +100,7 @@ def _filesystem_layer(path: Path) -> Layer:
     block, mount = os.statvfs(path).f_bsize, mount_of(path)
     kind, where = (mount.kind, shown(str(mount.target))) if mount else ("filesystem", "?")
     if kind not in OWN_BLOCKS | _PAGES:
-        meaning = "what it calls its block may be the size of a request over a network"
+        meaning = "the block that it reports may be the size of a request over a network"
         return Layer("filesystem block", None, format_size(block), f"{kind} on {where}; {meaning}")
     # ZFS has a cache of its own.
     meaning = "" if kind == "zfs" else "; the page cache's folios are at least this large"

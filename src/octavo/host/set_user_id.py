@@ -38,8 +38,8 @@ def none_left(account: Account, places: Sequence[Path] = PLACES) -> Generator[No
         raise
     if found := _strip_all(account, places, before):
         raise OctavoError(
-            f"{shown(found[0])} was made a set-user-ID file of {account.name}'s, which was undone; "
-            "look at what the archive and the scripts run"
+            f"{shown(found[0])} was made a set-user-ID file of {account.name}'s, which was undone; check what the "
+            "archive and the scripts run"
         )
 
 

@@ -136,9 +136,7 @@ def kept() -> list[Entry]:
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise HostError(
-            f"{_record()} is damaged ({error}); see that the pools in /proc/meminfo are as you want them, and remove it"
-        ) from None
+        raise HostError(f"{_record()} is damaged ({error}); check the pools in /proc/meminfo, then remove it") from None
 
 
 def _keep(entries: list[Entry]) -> None:

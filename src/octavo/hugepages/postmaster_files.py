@@ -62,8 +62,9 @@ def running_on(data: Path, proc: Path = _PROC) -> Running | None:
         return Running(postmaster.pid, apart, socket, port)
     if lines:
         raise UsageError(
-            f"{data / 'postmaster.pid'} names process {lines[0]}, which cannot be seen on this directory: a server in "
-            "another container may run on it, and asking would end it; if there is none, remove that file and ask again"
+            f"{data / 'postmaster.pid'} names process {lines[0]}, which is not visible here: a server in another "
+            "container may run on this directory, and asking would end it; if there is none, remove that file and "
+            "try again"
         )
     return None
 

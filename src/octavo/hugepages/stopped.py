@@ -97,7 +97,7 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
                 _check_steps(pgdata, data, steps)
                 return configuration, data
     except PermissionError:
-        raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
+        raise HostError(f"this user may not read {pgdata}; run as the server's user or as root") from None
     except (OSError, ValueError):  # not there, or no path at all
         pass
     raise UsageError(

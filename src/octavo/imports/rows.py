@@ -185,7 +185,7 @@ def size_of(unit: str, allowed: Sequence[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         level = format_size(parse_size(f"{text}{unit}")) if text.isascii() and text.isdecimal() else text
         if level not in allowed:
-            raise ValueError(f"in {unit} it has to be one of {', '.join(allowed)}")
+            raise ValueError(f"in {unit} it must be one of {', '.join(allowed)}")
         return level
 
     return parse

@@ -128,7 +128,7 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
     blocks = _blocks(cursor, visited, condition)
     if not blocks:
-        raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
+        raise UsageError("--from-query: no row of the table meets the condition; choose one that some rows meet")
     with _servers_names(cursor):
         file, block, relation_blocks = _where(cursor, relation)
     return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks)

@@ -46,7 +46,7 @@ def probe(asked: Probe) -> dict[str, Any]:
     smallest, length = _smallest(asked)
     sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
     if len(sizes) < 3:
-        raise UsageError(f"{asked.path}: is too small to tell sizes apart; probe a file of at least 1 GB, or a device")
+        raise UsageError(f"{asked.path} is too small to distinguish sizes; probe a file of at least 1 GB, or a device")
     requests = _watch(asked, smallest)
     transfers = _watch(asked, min(1024**2, sizes[-1]))
     share = asked.seconds * _CURVES / len(sizes)

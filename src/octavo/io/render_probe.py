@@ -41,7 +41,7 @@ def sentences(document: dict[str, Any]) -> list[str]:
     if (allocated := document["allocated_share"]) < MOSTLY_ALLOCATED:
         lines.append(
             f"the file is sparse or compressed ({allocated:.0%} of it is allocated): holes are read without the "
-            "device, so that these are not its figures; octavo io FILE --make SIZE makes one that is whole"
+            "device, so these are not its figures; octavo io FILE --make SIZE makes one that is whole"
         )
     lines.append(_latency(document["latency_line"]))
     ceiling = human_size(document["bytes_per_second_ceiling"])

@@ -167,7 +167,7 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
     if share is not None and job.cache == "warm" and share < _ALL_WARM:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
     if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
-        notes.append(f"{allocated:.0%} of the files is allocated: holes, and what is compressed away, need no device")
+        notes.append(f"{allocated:.0%} of the files is allocated: holes and compressed data need no device")
     if outcome.laps > 1:
         did = "written" if job.write else "read"
         notes.append(f"the files were {did} {outcome.laps} times, cold each time; use a larger file")

@@ -54,7 +54,7 @@ def write_probe(asked: WriteProbe) -> dict[str, Any]:
     smallest, length = _smallest(asked)
     sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
     if length < _SHIFTED * _FEWEST:
-        raise UsageError(f"{asked.path}: is too small to write in many places; make one of 256 MB or more")
+        raise UsageError(f"{asked.path} is too small to write in many places; make one of 256 MB or more")
     past = [_point(asked, size, asked.seconds * _SIZES / len(sizes), direct=True) for size in sizes]
     cached_sizes = [size for size in _powers(_SECTOR, _LARGEST) if size * _FEWEST <= length]
     through = [_point(asked, size, asked.seconds * _THROUGH / len(cached_sizes), direct=False) for size in cached_sizes]

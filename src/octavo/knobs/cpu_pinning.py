@@ -60,7 +60,7 @@ def cannot(level: str) -> str | None:
         return None
     ours = os.sched_getaffinity(0)
     missing = parse_cpus(level) - ours
-    return f"CPU {format_cpus(missing)} cannot be had; we may use {format_cpus(ours)}" if missing else None
+    return f"CPU {format_cpus(missing)} is not available; Octavo may use {format_cpus(ours)}" if missing else None
 
 
 def pin(pid: int, level: str) -> str:

@@ -106,12 +106,12 @@ class FragmentationKnob:
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"
         if room < (asked.size or 0):
-            return f"{format_size(asked.size or 0)} are to be fragmented, and {human_size(max(0, room))} can be"
+            return f"{format_size(asked.size or 0)} requested, but only {human_size(max(0, room))} can be fragmented"
         wanted = asked.bytes_of(max(0, room))
         limit = _room_of_group(place.proc)
         if limit is not None and limit[0] < wanted:
             return (
-                f"it takes {human_size(wanted)} for a moment, and the memory limit of this process's group "
+                f"it takes {human_size(wanted)} for a moment, but the memory limit of this process's group "
                 f"({limit[1]}) has room for {human_size(limit[0])}"
             )
         return None
@@ -141,7 +141,7 @@ class FragmentationKnob:
             now = free_memory(huge, place.proc)
             if now.free - now.whole < _LEAST_BROKEN * (held["filled"] - held["held"]):
                 raise OctavoError(
-                    f"fragmentation: {human_size(held['filled'])} were broken up, and {human_size(now.whole)} of "
+                    f"fragmentation: {human_size(held['filled'])} were fragmented, but {human_size(now.whole)} of "
                     f"{human_size(now.free)} free memory are in pieces of a huge page"
                 )
             yield Achieved(level, _said(now, huge, held["held"]), _said(found, huge, 0), values.values)

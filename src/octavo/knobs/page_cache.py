@@ -84,7 +84,7 @@ class PageCache:
         """The page cache is never finer than the memory page; coarser needs a kernel and tools for such XFS."""
         size, page = parse_size(level), memory_page()
         if size < page:
-            return f"the memory page here is {format_size(page)}, and the page cache is not finer than that"
+            return f"the page cache cannot have smaller units than the memory page, which is {format_size(page)} here"
         return filesystem.cannot(filesystem_of(level) or "native")
 
     @contextmanager

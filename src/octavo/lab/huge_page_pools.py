@@ -61,7 +61,7 @@ def _bytes(wanted: Mapping[int, int]) -> int:
 def reported_pages(text: str) -> int:
     """How many pages a build's server says that it would use. Raises OctavoError when that is no such number."""
     if not _NUMBER.fullmatch(text):
-        raise OctavoError(f"the build's server says that it needs {text[:40]!r} huge pages; rebuild it")
+        raise OctavoError(f"the build's server reports that it needs {text[:40]!r} huge pages; rebuild it")
     return int(text)
 
 

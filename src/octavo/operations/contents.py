@@ -97,5 +97,5 @@ def check_same(expected: Contents, found: Contents, where: str) -> str:
         if wanted[0] != there[0]:
             raise OctavoError(f"{where}: table {name} has {there[0]:,} rows instead of {wanted[0]:,}")
         if wanted != there:
-            raise OctavoError(f"{where}: table {name} has as many rows ({wanted[0]:,}), but others: the digests differ")
+            raise OctavoError(f"{where}: table {name} has as many rows ({wanted[0]:,}), but other ones: digests differ")
     return f"{expected.rows:,} rows of {len(expected.tables)} tables are the same"

@@ -80,7 +80,7 @@ def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome
             _check_sums({name: str(row[name]) for name in ("accounts", "tellers", "branches", "history")})
             found = int(row["lines"])
             if found < acknowledged:
-                raise OctavoError(f"{acknowledged} commits were acknowledged, and {found} are there after recovery")
+                raise OctavoError(f"{acknowledged} commits were acknowledged, but only {found} survived recovery")
             recovered.shut_down()
         arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
         children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
@@ -128,7 +128,7 @@ def _wait_for_lines(server: Server, lines: int) -> None:
         if row is not None and row["lines"] >= lines:
             return
         time.sleep(_POLL_SECONDS)
-    raise OctavoError(f"pgbench did not come to {lines} transactions in {_PATIENCE_SECONDS:.0f} s")
+    raise OctavoError(f"pgbench did not reach {lines} transactions in {_PATIENCE_SECONDS:.0f} s")
 
 
 def _check_sums(sums: dict[str, str]) -> None:

@@ -97,7 +97,8 @@ def check_source(directory: Path) -> None:
         raise UsageError(f"--with-extension {directory}: it has no Makefile; give the root of an extension's source")
     if "pgxs" not in text.lower():
         raise UsageError(
-            f"--with-extension {directory}: its Makefile does not use PGXS, and no other way is known here"
+            f"--with-extension {directory}: its Makefile does not use PGXS, and Octavo supports no other way to build "
+            "one"
         )
 
 
@@ -246,7 +247,7 @@ def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[s
     name = directory.resolve().name
     main = name if name in controls else next(iter(sorted(controls)), next(iter(libraries), name))
     if main.startswith("."):  # its record would be none
-        raise OctavoError(f"{main} begins with a dot, which is no name of an extension; rename it")
+        raise OctavoError(f"{main} begins with a dot, which no extension's name does; rename it")
     return {
         "name": main,
         "version": _version(controls[main]) if main in controls else "",

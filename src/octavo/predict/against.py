@@ -85,7 +85,7 @@ def condition_of(levels: Mapping[str, str]) -> TrialCondition:
             levels.get("wal_regime") == "after-checkpoint",
         )
     except (KeyError, ValueError) as error:
-        raise UsageError(f"the run's trials do not say their {error}; compare a run of pgbench") from None
+        raise UsageError(f"the run's trials do not record their {error}; compare a run of pgbench") from None
 
 
 def compare(

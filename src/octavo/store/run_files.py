@@ -54,7 +54,7 @@ def check_plan(address: StoreAddress, run: str, plan: Mapping[str, Any], cells: 
     except FileNotFoundError:
         raise UsageError(f"{run} was not begun on this machine; continue it where it was") from None
     except (OSError, ValueError) as error:
-        raise HostError(f"what {run} was begun with cannot be read: {error}; start a new run") from error
+        raise HostError(f"the record of the plan of {run} cannot be read: {error}; start a new run") from error
     if begun != _digest(plan, cells):
         raise UsageError(
             f"{run} has another plan in the store than it was begun with and is not continued; start a new run, and "

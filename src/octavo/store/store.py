@@ -158,7 +158,7 @@ class Store:
 
     def _update_run(self, run: str, values: Mapping[str, Any], patience: float = PATIENCE) -> None:
         def change() -> None:
-            with self._writing("how the run stands") as connection:
+            with self._writing("the status of the run") as connection:
                 connection.execute(update(schema.run).where(schema.run.c.id == run).values(**values))
 
         self._patiently(change, patience)
@@ -315,7 +315,7 @@ def _refusals_named() -> Generator[None, None, None]:
             raise
         raise UnstorableError(f"the store refuses it: {' '.join(str(cause).split())}") from error
     except (ValueError, TypeError, OverflowError) as error:
-        raise UnstorableError(f"the store has no place for it: {error}") from error
+        raise UnstorableError(f"the store cannot hold it: {error}") from error
 
 
 def _version(connection: Connection) -> int | None:

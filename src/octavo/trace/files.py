@@ -42,7 +42,7 @@ def reading(path: Path) -> Generator[Path, None, None]:
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror or error}; see that it can be read") from error
+        raise HostError(f"{path}: {error.strerror or error}; check that it can be read") from error
     finally:
         os.close(descriptor)
 

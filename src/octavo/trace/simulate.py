@@ -91,9 +91,9 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
     for size in found:
         if allowed and size not in allowed:
             ends = f"{format_size(allowed[0])} to {format_size(allowed[-1])}"
-            raise UsageError(f"{option} {format_size(size)}: it has to be a power of two from {ends}")
+            raise UsageError(f"{option} {format_size(size)}: it must be a power of two from {ends}")
         if not allowed and not least <= size < 2**50:
-            raise UsageError(f"{option} {format_size(size)}: it has to be from {format_size(least)} to 1024TB")
+            raise UsageError(f"{option} {format_size(size)}: it must be from {format_size(least)} to 1024TB")
     return found
 
 
@@ -243,16 +243,16 @@ def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str
     own = summary["page_size"]
     found: list[str] = []
     if (share := lost_share(summary)) > MOST_LOST:
-        found.append(f"{share:.1%} of the accesses are lost: counts are those of the rest")
+        found.append(f"{share:.1%} of the accesses are lost: counts are of the rest")
     if summary["missing"]["is_cut"]:
         found.append("the trace is cut: its end is missing")
     if summary["events"].get("pause_microseconds"):
-        found.append("recorded in slices: the simulation goes on behind a pause as if nothing had been between")
+        found.append("recorded in slices: the simulation continues after each gap as if nothing had happened in it")
     found.append("caches are empty at the beginning: a short recording overstates reads")
     if not summary["changes"] + summary["full_page_images"]:
         found.append(
             "the trace has no changes of pages: writes, checkpoints and full-page images are not simulated, and "
-            "evicted pages are taken for clean"
+            "evicted pages are assumed to be clean"
         )
     elif (settings := summary["settings"]).get("full_page_writes") == "off":
         found.append("full_page_writes is off: full-page images are those that the server would have with it on")
@@ -263,12 +263,12 @@ def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str
         )
     if any(point.data_block < own for point in points):
         found.append(
-            f"blocks smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two "
-            "ends are shown; scans read all parts"
+            f"blocks smaller than {human_size(own)}: a trace does not record which part of a page was needed, so two "
+            "bounds are shown; scans read all parts"
         )
     if any(point.data_block > own for point in points):
         found.append(
-            f"blocks larger than {human_size(own)} are merged neighbours; fillfactor and headers are not in it"
+            f"blocks larger than {human_size(own)} are merged neighbours; fillfactor and headers are not considered"
         )
     if any(point.page_cache is not None for point in points):
         found.append(

@@ -33,7 +33,7 @@ _BULK_WRITE_RING = 16 * 1024**2
 _MOST_COMBINED = {180000: 128, 170000: 32}
 # Processes beside max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of 18).
 _OTHER_BACKENDS = 74
-_NO_SIZE = "it has to be a power of two from 1kB to 32kB"
+_NO_SIZE = "it must be a power of two from 1kB to 32kB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,18 +294,18 @@ def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int],
     own, missing = summary["page_size"], summary["missing"]
     found: list[str] = []
     if (share := lost_share(summary)) > MOST_LOST:
-        found.append(f"{share:.1%} of the accesses are lost: hit ratios are those of the rest")
+        found.append(f"{share:.1%} of the accesses are lost: hit ratios are of the rest")
     if missing["is_cut"]:
         found.append("the trace is cut: its end is missing")
     if any(size < own for size in sizes):
         found.append(
-            f"pages smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two ends "
-            "are shown, accesses spread over all parts and concentrated on one"
+            f"pages smaller than {human_size(own)}: a trace does not record which part of a page was needed, so two "
+            "bounds are shown: accesses spread over all parts and concentrated on one"
         )
     if any(size > own for size in sizes):
         found.append(
             f"pages larger than {human_size(own)} are merged neighbours; page headers and fillfactor, which change "
-            "how many rows a page holds, are not in it"
+            "how many rows a page holds, are not considered"
         )
     found.append(
         "curves are of LRU; PostgreSQL's clock sweep is run at single sizes of shared_buffers and listed beside them"

@@ -103,7 +103,7 @@ def read(console: str, cpu: str, postgres: str, transactions: int) -> list[Atomi
     names = {*EXCLUSIVE, *LSE, INSTRUCTIONS}
     if sorted(marks) != list(range(3 * len(TRANSACTIONS))) or any(set(counts) != names for counts in marks.values()):
         raise OctavoError(
-            f"the plugin printed {len(marks)} sets of counters and not {3 * len(TRANSACTIONS)} whole ones"
+            f"the plugin printed {len(marks)} sets of counters instead of {3 * len(TRANSACTIONS)} whole ones"
         )
     found: list[Atomics] = []
     for number, kind in enumerate(TRANSACTIONS):

@@ -74,7 +74,7 @@ def read_regular(path: Path, most: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
-            raise OctavoError(f"{path.name} is no regular file of at most {most // 1024**2} MB")
+            raise OctavoError(f"{path.name} is not a regular file of at most {most // 1024**2} MB")
         return file.read(most)
 
 

@@ -89,7 +89,7 @@ def _make(tree: Path, packages: Path, kernel: Path, postgres: str, guest: dict[s
     _run("dpkg-deb", "--extract", str(kernel), str(unpacked))
     starts = sorted(unpacked.glob("boot/vmlinuz-*"))
     if len(starts) != 1:
-        raise OctavoError(f"the kernel's package has {len(starts)} files boot/vmlinuz-…, and not one")
+        raise OctavoError(f"the kernel's package has {len(starts)} files boot/vmlinuz-… instead of one")
     (start,) = starts
     (output / "kernel").write_bytes(read_regular(start, _MOST_KERNEL))
     configuration = next(iter(sorted(unpacked.glob("boot/config-*"))), None)

@@ -63,7 +63,7 @@ def authors_of(plan: Path) -> list[int]:
         except HostError:
             raise UsageError(f"{plan} cannot be read: it is a link to itself") from None
         except ValueError:
-            raise UsageError(f"{plan} cannot be read: it is no name of a file") from None
+            raise UsageError(f"{plan} cannot be read: it is not the name of a file") from None
     return sorted(set(found))
 
 
@@ -102,10 +102,10 @@ def _check_readable_by(account: Account, path: Path) -> None:
     try:
         found = in_time(look, 2 * _LOOK_SECONDS)  # in a thread, which alone leaves its keys
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{path} cannot be looked at as {account.name}: {error}") from None
+        raise UsageError(f"{path} cannot be examined as {account.name}: {error}") from None
     if found.returncode != 0 or found.stdout:
         raise UsageError(
-            f"{path} is not for {account.name} to read, who can change the plan that names it; have the plan and its "
+            f"{account.name} can change the plan that names {path}, but may not read it; have the plan and its "
             "directory belong to root alone"
         )
 

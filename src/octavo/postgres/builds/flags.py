@@ -63,7 +63,7 @@ def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path
     except (OSError, ValueError):
         return None
     lacks = missing(macros.stdout, has)
-    return f"this CPU has no {', '.join(lacks)}, which {words} makes use of" if lacks else None
+    return f"this CPU has no {', '.join(lacks)}, which {words} uses" if lacks else None
 
 
 def are_harmless(compiler: str, flags: Sequence[str]) -> bool:

@@ -59,7 +59,7 @@ def version_of_tree(root: Path, top: int) -> str:
         version = version_in_text(name, text)
         if version and is_version(version):
             return version
-    raise UsageError(f"--source {root}: no PostgreSQL source tree (its configure.ac and meson.build name no version)")
+    raise UsageError(f"--source {root}: not a PostgreSQL source tree (configure.ac and meson.build name no version)")
 
 
 def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journal: Journal) -> Source:

@@ -59,8 +59,8 @@ def _newest(wanted: str) -> str:
 def _unknown(version: str) -> str:
     return (
         f"upstream: the sha256 of {version} is not known to Octavo, and upstream signs no tarball; to trust the "
-        f"checksum published beside it once: octavo build --pg {version} --trust-checksum; what is run later takes "
-        "the source that it keeps"
+        f"checksum published beside it once: octavo build --pg {version} --trust-checksum; later commands use the "
+        "source that it keeps"
     )
 
 

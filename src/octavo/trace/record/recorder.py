@@ -205,7 +205,7 @@ def _new_trace(path: Path, page_size: int) -> _core.TraceWriter:
     try:
         descriptor = os.open(path, NEW_FILE, 0o644)
     except FileExistsError:
-        raise UsageError(f"{path} is there already; name a new file") from None
+        raise UsageError(f"{path} already exists; name a new file") from None
     except OSError as error:
         raise HostError(f"{path} cannot be written: {error.strerror}; name a file that you may write") from error
     try:
@@ -312,7 +312,7 @@ def _slice(
     if child.returncode != 0:
         problem = [line for line in notes if "ERROR" in line and "RLIMIT" not in line] or notes
         raise HostError(
-            f"bpftrace failed: {problem[-1] if problem else f'exit {child.returncode}'}; see that its probes work"
+            f"bpftrace failed: {problem[-1] if problem else f'exit {child.returncode}'}; check that its probes work"
         )
 
 

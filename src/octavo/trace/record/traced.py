@@ -83,7 +83,7 @@ class TracedRecording:
         for name in _names(self.directory):
             if name == f"{self.number}.failed":
                 raise HostError(
-                    "a backend could not extend its file in octavo_trace: see that the server's disk has room"
+                    "a backend could not extend its file in octavo_trace: check that the server's disk has room"
                 )
             if name.startswith(f"{self.number}.") and name not in self.files:
                 self._open(name)

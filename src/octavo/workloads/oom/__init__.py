@@ -86,11 +86,12 @@ class Oom:
     factors = (
         Factor("database", "cluster", "approximate size of the tables; should fit in shared_buffers", "128MB",
                size("16MB", "16TB")),
-        Factor("holds", "run", "held by a session: nothing, or a hash table of work_mem × hash_mem_multiplier",
+        Factor("holds", "run", "memory held by a session: nothing, or a hash table of work_mem × hash_mem_multiplier",
                "nothing", one_of("nothing", "hash")),
         Factor("neighbour", "run", "memory of another program in the server's memory group", "none",
                size("1MB", "1TB", "none")),
-        Factor("most_connections", "run", "where the run ends if nothing is killed", "400", whole_number(1, 10_000)),
+        Factor("most_connections", "run", "connections at which the run ends if nothing is killed", "400",
+               whole_number(1, 10_000)),
     )  # fmt: skip
     metrics = _METRICS
 
