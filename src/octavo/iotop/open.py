@@ -16,8 +16,8 @@ _WITHOUT = {
     "tracefs": "requests cannot be traced",
 }
 _ONLY_PROC = (
-    "from /proc/PID/io: bytes of visible processes, without devices and requests; writes are dirtied pages, "
-    "not writeback"
+    "from /proc/PID/io: bytes of visible processes, without devices and requests; writes are counted when pages are "
+    "dirtied, not when they are written back"
 )
 
 

@@ -136,7 +136,7 @@ def best_sheet(document: Document, best: Row) -> Sheet:
     names = [item for item in item_names(document, document["run"]["primary_metric"]) if item in plans or any(
         effect["item"] == item for effect in best["effects"])]  # fmt: skip
     made = [grid(document, here, effects, item, plans.get(item or "")) for item in (None, *names)]
-    return Sheet(f"{best['name']}, as the published figures have it", made[0], made[1:])
+    return Sheet(f"{best['name']}, as in the published figures", made[0], made[1:])
 
 
 def grid(

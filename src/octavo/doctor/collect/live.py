@@ -80,7 +80,7 @@ def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) ->
             Fact("live.device.written_bytes_per_second", disk.written_bytes / seconds, file),
         ]
     if before.busy_ms is None or after.busy_ms is None:
-        found.append(Fact("live.device.busy_share", unknown="the kernel does not say how busy the disk is"))
+        found.append(Fact("live.device.busy_share", unknown="the kernel does not report how busy the disk is"))
     else:
         share = min(1.0, max(0, after.busy_ms - before.busy_ms) / 1000 / seconds)
         found.append(Fact("live.device.busy_share", share, f"/sys/block/{device}/stat: io_ticks"))
@@ -92,14 +92,16 @@ def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) ->
     found += _of_server(before.asked, after.asked, seconds)
     if before.fetched_bytes is None or after.fetched_bytes is None:
         found.append(
-            Fact("live.server.fetched_bytes_per_second", unknown="/proc/PID/io is for the server's user and root")
+            Fact(
+                "live.server.fetched_bytes_per_second", unknown="only the server's user and root may read /proc/PID/io"
+            )
         )
     else:
         rate = max(0, after.fetched_bytes - before.fetched_bytes) / seconds
         found.append(Fact("live.server.fetched_bytes_per_second", rate, "/proc/PID/io of the server: read_bytes"))
     name = "live.server.checkpoint_dirtied_bytes_per_second"
     if before.checkpointer_dirtied is None or after.checkpointer_dirtied is None:
-        return [*found, Fact(name, unknown="/proc/PID/io of the checkpointer is for the server's user and root")]
+        return [*found, Fact(name, unknown="only the server's user and root may read /proc/PID/io of the checkpointer")]
     rate = max(0, after.checkpointer_dirtied - before.checkpointer_dirtied) / seconds
     return [*found, Fact(name, rate, "/proc/PID/io of the checkpointer: write_bytes")]
 
@@ -115,7 +117,7 @@ def _dirtied(pid: int, proc: Path) -> int | None:
 
 def _of_server(before: ServerCounters | None, after: ServerCounters | None, seconds: float) -> list[Fact]:
     if before is None or after is None:
-        return [Fact("live.server.", unknown="the server did not say what it read")]
+        return [Fact("live.server.", unknown="the server did not report what it read")]
     view = f"pg_stat_io (before 16 pg_stat_database), over {seconds:.1f} s"
     names = ("reads", "read_bytes", "scan_bytes", "checkpoint_bytes", "temporary_bytes")
     found: list[Fact] = []

@@ -156,7 +156,7 @@ def _memlock(postmaster: int, proc: Path) -> Fact:
     try:
         row = next(line for line in lines(file) if line.startswith("Max locked memory"))
     except (OSError, StopIteration):
-        return Fact(name, unknown=f"{file} is for the server's user and root")
+        return Fact(name, unknown=f"only the server's user and root may read {file}")
     soft = words(row)[3]
     if soft == "unlimited":
         return Fact(name, None, f"{file}: Max locked memory unlimited")

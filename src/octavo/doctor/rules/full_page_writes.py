@@ -47,8 +47,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if standby else "error",
         f"full_page_writes = off, data blocks of {human_size(block)} in {parts} of {human_size(sector)}{unasked}",
         ("once this standby is promoted, " if standby else "")
-        + f"a power failure during a write leaves a block of {block // sector} {parts} of two ages, which recovery "
-        "cannot repair: data is lost",
+        + f"a power failure during a write can leave some of a block's {block // sector} {parts} old and others "
+        "new, which recovery cannot repair: data is lost",
         (
             alter("full_page_writes", "on"),
             RELOAD,

@@ -53,7 +53,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "huge-pages-pool",
-    "Has the pool as many huge pages as the server needs, and not many more?",
+    "Does the pool have the huge pages that the server needs, and not many more?",
     "a restart would lack pages, or 3 % of the memory or more are unused huge pages (10 %: a warning)",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst; PostgreSQL's manual, shared_memory_size_in_huge_pages",
     _judge,

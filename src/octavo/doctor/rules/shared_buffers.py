@@ -33,9 +33,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         blocks, connections = buffers // asked.whole("setting.block_size"), asked.whole("setting.max_connections")
         return Finding(
             "warning",
-            f"{seen}; initdb chooses so little only if the servers that it tries die",
-            f"{blocks:,} blocks for up to {connections:,} connections; a Bus error by huge pages at initdb leaves this "
-            "behind, and a small max_connections",
+            f"{seen}; initdb chooses so little only if the servers that it tries crash",
+            f"{blocks:,} blocks for up to {connections:,} connections; a Bus error from huge pages during initdb "
+            "leaves this behind, and a small max_connections",
             (*set_buffers(asked, _DEFAULT), Sql("SHOW max_connections;   -- 100 by default")),
             "restart",
             "SHOW shared_buffers;",
