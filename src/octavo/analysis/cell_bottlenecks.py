@@ -1,10 +1,10 @@
 """The bottleneck of each cell: the device's requests, its bytes, the CPU, or none of these.
 
-A page size trades requests for bytes, so its verdict depends on which of them the device is short of. Both are set
-against the device's limits, reads and writes together, as a volume has them. A device of unknown limits is set against
-the most that any cell of the run got from it, where it was busy all the time with several requests, and another cell
-came as far: such a limit is a lower bound. With one request after the other it is their latency that is waited for, and
-the device may serve many more at once (iostat(1) on %util).
+A page size trades requests for bytes, so its verdict depends on which of them limits the device. Both are compared with
+the device's limits, for reads and writes together, as volumes define them. If the limits are unknown, the reference is
+the highest rate of any cell of the run, provided the device was busy all the time with several requests, and another
+cell came close: such a limit is a lower bound. With one request after the other the wait is for their latency, and the
+device may serve many more at once (iostat(1) on %util).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Who is compared with whom: the conditions of a plan, and their numbers as tables."""
+"""Which cells are compared: the conditions of a plan, and their numbers as tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

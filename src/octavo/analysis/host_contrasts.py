@@ -1,8 +1,8 @@
 """Every cell against the baseline where several hosts measured: ratios within hosts, means over hosts.
 
 The model of a logarithm: cell × host + column + load of a dataset on a host (random) + residual (random); a column is a
-part of a round, on one host. What a host is by itself cancels within its columns. What is left of it is that a ratio
-may be another one on another host: the cell × host interaction, the hosts' random effect on a contrast.
+part of a round, on one host. The speed of a host cancels within its columns. What remains is that a ratio may differ
+between hosts: the cell × host interaction, the hosts' random effect on a contrast.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""How the numbers of a verdict are rounded: an interval that ends at × 26,599,810 only shows that nothing is known."""
+"""How the numbers of a verdict are rounded: an interval that ends at × 26,599,810 shows only that the ratio is
+unknown."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
 """Which plan each query had in each cell, and whether a difference in time comes with a difference in plan.
 
-A plan's identity is any text that is equal for equal plans: of our own trials `Shape.identity` (`postgres/plan_shape`),
-of published results the hash that was published. Where trials also have the shapes (`plan_shapes` among their facts, by
-identity), what differs between two plans is said in words.
+A plan's identity is any text that is equal for equal plans: `Shape.identity` (`postgres/plan_shape`) in our own trials,
+the published hash in published results. Where trials also have the shapes (`plan_shapes` among their facts, by
+identity), the differences between two plans are described in words.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Ratios to the baseline by cell, what scatters around them, and what follows: the parts that contrasts are made of."""
+"""Ratios to the baseline by cell and the scatter around them: the parts of which contrasts are made."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which metrics a report for people shows, where a run has more numbers than a page holds and a person reads."""
+"""Which metrics a report for people shows when a run has more numbers than fit on a page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

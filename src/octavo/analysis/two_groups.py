@@ -1,6 +1,6 @@
 """Numbers that fall into two groups, such as a load step that sometimes takes many times as long.
 
-A mean of two groups is a number that never happens, and its interval is wide for a reason that more trials do not mend.
+A mean of two groups is a value that never occurs, and more trials do not narrow its interval.
 """
 
 import functools

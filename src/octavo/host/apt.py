@@ -1,4 +1,4 @@
-"""apt with lists and caches of its own: packages out of this machine's Debian archive, checked by apt itself.
+"""apt with lists and caches of its own: packages from this machine's Debian archive, verified by apt itself.
 
 The machine's apt configuration is read for the archive's address and not changed.
 """

@@ -1,4 +1,4 @@
-"""Opening files and directories where others may put links: never through one of theirs."""
+"""Opening files and directories where others may create links, without following their links."""
 
 import errno
 import os

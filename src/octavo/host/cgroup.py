@@ -1,7 +1,7 @@
 """The memory limit of a server: a cgroup of its own, version 1 or 2, in which the server is started.
 
-The page cache is charged to the first toucher, so a server that is moved in later, or whose files
-somebody else has read, is not limited (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
+The page cache is charged to the group that touches a page first, so a server that is moved in later, or whose files
+another process has read, is not limited (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
 """
 
 import contextlib

@@ -1,6 +1,7 @@
-"""What a child writes, read while it runs: never more than a bound in memory, and no longer than the child lives.
+"""A child's output, read while it runs: never more than a bound in memory, and no longer than the child lives.
 
-What it has started may keep its pipe open, or write into it for ever; what counts is what was in it when it ended.
+Processes that it started may keep its pipe open, or write into it for ever; only what the pipe held when the child
+ended counts.
 """
 
 import codecs

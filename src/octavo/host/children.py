@@ -1,4 +1,4 @@
-"""Children that never outlive their reason: journaled, marked, in a session of their own, unprivileged.
+"""Child processes that never outlive their purpose: journaled, marked, in a session of their own, unprivileged.
 
 One that is not root is also confined (`confine`), and starts in a control group that is killed with it (`child_group`).
 """

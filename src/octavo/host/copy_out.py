@@ -1,7 +1,8 @@
-"""Files out of trees that others can write: by descriptors, from one open directory to the next, never through a link.
+"""Copies files out of trees that others can write: by descriptors, from one open directory to the next, never through a
+link.
 
-Whoever owns such a tree can replace any part of it at any moment; what is read is then another of his files, or an
-error, and never a file of somebody else (openat(2), O_NOFOLLOW).
+The owner of such a tree can replace any part of it at any moment. The copy is then of another of the owner's files, or
+fails; it is never of somebody else's file (openat(2), O_NOFOLLOW).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Every disk of this host with its sizes and queue (kernel Documentation/ABI/stable/sysfs-block)."""
+"""All disks of this host with their sizes and queues (kernel Documentation/ABI/stable/sysfs-block)."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

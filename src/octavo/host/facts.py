@@ -1,4 +1,4 @@
-"""What this host is: read from /proc and /sys, never changed."""
+"""Facts about this host, read from /proc and /sys."""
 
 import os
 import platform

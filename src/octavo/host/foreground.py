@@ -1,6 +1,6 @@
 """A child that has the user's terminal, such as psql: journaled as every child, but in the session of the user.
 
-The terminal sends Ctrl-C to the whole foreground process group, Octavo among it: there it is the child's.
+The terminal sends Ctrl-C to the whole foreground process group, which includes Octavo; Octavo leaves it to the child.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Work that somebody else may hold up for ever, such as a look into a filesystem that does not answer."""
+"""Runs work with a time limit where others may block it for ever, such as access to a filesystem that does not
+respond."""
 
 import threading
 from collections.abc import Callable

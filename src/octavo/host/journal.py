@@ -1,7 +1,7 @@
-"""The journal: what an Octavo process started or made, written down before it happens, undone at the end.
+"""The journal: what an Octavo process starts or creates, recorded before it happens and undone at the end.
 
-One file per Octavo process, one JSON line per entry, locked while its owner lives. A file that nobody
-locks belongs to an owner that was killed: the next command replays it backwards (`recover`).
+One file per Octavo process, one JSON line per entry, locked while its owner lives. An unlocked file belongs to an owner
+that was killed: the next command replays it backwards (`recover`).
 """
 
 import errno

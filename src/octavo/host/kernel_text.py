@@ -1,6 +1,6 @@
-"""What the kernel says in /proc and /sys, read as bytes: names of processes, files and mounts may hold any of them.
+"""Text of /proc and /sys, read as bytes, because names of processes, files and mounts may contain any byte.
 
-Python's own `splitlines()` and `split()` would also cut at form feeds and other blanks that stand in a name.
+Python's own `splitlines()` and `split()` would also split at form feeds and other white space within a name.
 """
 
 import os

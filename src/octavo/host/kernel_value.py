@@ -1,8 +1,8 @@
-"""A value of the kernel in /proc or /sys: read, changed by way of the journal, read back, and put back.
+"""A value of the kernel in /proc or /sys: read, changed through the journal, read back, and restored.
 
-Putting back never undoes what somebody else has changed since: a value that is not the one we set is left.
-A reboot puts every such value back by itself, so an entry of another boot has nothing to undo. A loop device that
-another image was attached to since is another device.
+Restoring never undoes another process's later change: a value that is not the one we set is left alone. A reboot resets
+every such value, so an entry of another boot has nothing to undo. A loop device with another image attached since
+counts as another device.
 """
 
 import re

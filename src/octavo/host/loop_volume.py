@@ -1,9 +1,9 @@
-"""A private volume: an image file, a loop device on it, a filesystem, a mount. Made for a trial, gone after it.
+"""A private volume: an image file, a loop device on it, a filesystem, a mount. It exists for one trial.
 
 The loop device reads and writes its image with direct I/O, so that the image is not cached a second time below the
 filesystem (losetup(8), --direct-io). Nothing is discarded: a hole punched into the image would be read without the
-device. A device's limits and queue settings outlive the image that was attached, so whoever changes them puts them
-back before; a limit that somebody has left all the same is lifted from a new device.
+device. A device's limits and queue settings outlive the image that was attached, so whoever changes them restores them
+before detaching; a limit that was left behind nevertheless is removed from a newly attached device.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Whose a file is: its owner's, unless a user has mounted its filesystem, of which everything is that user's.
+"""The owner of a file: its st_uid, or, in a filesystem that a user mounted, that user.
 
-A filesystem in user space is a user's own program: what it says of owners and modes is made up, and what it gives to
-whoever reads is another content each time. Root gets to see it where /etc/fuse.conf has user_allow_other
-(mount.fuse(8)). An image or a stick that udisks or mount(8) has mounted for a user has in it what he has written there,
-with root as its owner. So whoever asks whether a file is root's asks here.
+A filesystem in user space is a user's own program: it can invent owners and modes, and return other content at each
+read. Root can access it where /etc/fuse.conf has user_allow_other (mount.fuse(8)). An image or a stick that udisks or
+mount(8) has mounted for a user may contain files that the user wrote with root as their owner. Every check whether a
+file is root's is therefore made here.
 """
 
 import os

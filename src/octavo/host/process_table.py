@@ -1,8 +1,8 @@
-"""All processes at one moment: what each has used of CPU and storage, and whose child it is.
+"""All processes at one moment: the CPU and storage that each has used, and its parent.
 
-Linux adds what a process used to its parent's account when the parent reaps it (wait(2); `cutime` in
-proc_pid_stat(5), and the counters of proc_pid_io(5)). So the sum over a tree, its reaped children
-included, is whole also for those that came and went between two readings.
+Linux adds what a process used to its parent's account when the parent reaps it (wait(2); `cutime` in proc_pid_stat(5),
+and the counters of proc_pid_io(5)). So the sum over a tree, including its reaped children, also covers processes that
+came and went between two readings.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Files of /proc, read cheaply: the descriptor is kept, and a reading is one pread(2).
 
-The kernel writes such a file anew for each read from its beginning. Opening and closing it costs more than most
-files' contents do.
+The kernel generates such a file anew for each read from its beginning. Opening and closing it costs more than reading
+most of them.
 """
 
 import os

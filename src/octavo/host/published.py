@@ -1,7 +1,7 @@
 """Directories that appear under their name whole or not at all: builds, loads, images of machines.
 
-Each is made under a hidden name beside the others, gets a manifest, and is renamed. It is removed the same way, so that
-one that is half removed never looks whole; what is left when we are killed goes with the next command.
+Each is made under a hidden name beside the others, gets a manifest, and is renamed. Removal works the same way, so a
+half-removed directory never looks complete; the next command removes leftovers of a killed one.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Reading small files that another account may have put there: never waits, never follows a link, never without end."""
+"""Reading small files that another account may have created: never blocks, never follows a link, never reads without a
+limit."""
 
 import errno
 import os

@@ -1,8 +1,8 @@
-"""Set-user-ID files that a program of the account's has left where everybody may write: they would outlive its group.
+"""Finds set-user-ID files that a program of the account has left in world-writable places, where they would outlive it.
 
-Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told. `mode_filter`
-lets no program make one, wherever it may write, unless it had io_uring; then `made_below` lets it make files only here,
-and where Octavo removes them.
+Whoever runs one later has the account's rights. So the bits are cleared, and the user who brought the program gets an
+error. `mode_filter` lets no program make one, wherever it may write, unless it had io_uring; then `made_below` lets it
+make files only here, and where Octavo removes them.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Trees that an unprivileged account owns: root makes and removes them, and trusts no path inside.
 
-Whoever runs as the account can put a link or a FIFO anywhere in such a tree, at any moment. So what is made, copied or
-changed inside is done by a child that has the account's rights alone; root opens files one by one, relative to a
-directory that it has open, and never through a link (openat(2), O_NOFOLLOW): `careful_open`, `tree_walk`.
+A process of the account can put a link or a FIFO anywhere in such a tree, at any moment. So a child with only the
+account's rights creates, copies and changes what is inside; root opens files one by one, relative to a directory that
+it has open, and never through a link (openat(2), O_NOFOLLOW): `careful_open`, `tree_walk`.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
-"""What undoes each kind of journal entry: a table, so that a new kind is a line here and a function beside its maker.
+"""The undo function of each kind of journal entry, as a table: a new kind is a line here and a function next to the
+code that makes the entry.
 
-An undo function gets the entry and says what became of it, or None when there was nothing left to do. The places that
-an entry names are checked before, for all kinds by `_check`.
+An undo function takes the entry and returns what it did, or None if there was nothing to do. `_check` first validates
+the paths that an entry names, for all kinds.
 """
 
 import os

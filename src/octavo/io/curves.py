@@ -1,4 +1,4 @@
-"""What curves and series of a device say about it: pure functions over measured numbers."""
+"""Properties of a device from its measured curves and series: pure functions over numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The blocks that a bitmap heap scan of a query visits, asked of a live server without changing or slowing it.
+"""The blocks that a bitmap heap scan of a query visits, from a live server, without changing or slowing it.
 
 The plan says which table is scanned and with what condition (Recheck Cond: what the index looked for). The rows that
 meet it are looked up, and their ctid is (block, line pointer): PostgreSQL's manual, "System Columns". A bitmap heap

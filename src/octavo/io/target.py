@@ -1,4 +1,4 @@
-"""The files that are measured: named, found, made, and protected from being written by mistake."""
+"""The files to measure: named, found, created, and protected against accidental writes."""
 
 import os
 import stat

@@ -1,7 +1,7 @@
 """`octavo io probe --write`: what small, shifted and repeated writes cost, and the unit that is rewritten whole.
 
-Every write is durable before it ends (O_DSYNC): what a device promises is what a database waits for. Files that octavo
-io made, or a device that may be lost; what is written can be checked afterwards (`octavo io --verify`).
+Every write is durable before it returns (O_DSYNC), because that is what a database waits for. Files that octavo io
+made, or a device that may be lost; what is written can be checked afterwards (`octavo io --verify`).
 """
 
 import dataclasses

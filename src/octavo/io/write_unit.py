@@ -1,8 +1,8 @@
-"""What writes say about the unit in which a device, or the page cache, rewrites: pure functions over measured numbers.
+"""The unit in which a device, or the page cache, rewrites, from measured writes: pure functions over numbers.
 
-A device that can only write whole pages has to read and write again what a smaller or a shifted write leaves of a page
-(read-modify-write). A write of many pages that is shifted by a part of a page touches one page more and two of them in
-part; shifted by whole pages it costs nothing. So the smallest shift that costs nothing is the page.
+A device that can only write whole pages has to read and rewrite the rest of a page that a smaller or shifted write
+touches only in part (read-modify-write). A write of many pages that is shifted by part of a page touches one page more,
+and two pages in part; shifted by whole pages it costs nothing. So the smallest shift that costs nothing is the page.
 """
 
 from collections.abc import Sequence

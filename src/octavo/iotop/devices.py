@@ -1,4 +1,4 @@
-"""Disks by name and by number, and which disk a name that a user gives means."""
+"""Disks by name and by number, and resolving a name that a user gives to a disk."""
 
 from pathlib import Path
 

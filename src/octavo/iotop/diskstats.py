@@ -1,4 +1,4 @@
-"""What each disk has done for everybody, from /proc/diskstats (kernel Documentation/admin-guide/iostats.rst)."""
+"""The counters of each disk for all processes, from /proc/diskstats (kernel Documentation/admin-guide/iostats.rst)."""
 
 from dataclasses import dataclass
 from pathlib import Path

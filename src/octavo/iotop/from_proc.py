@@ -1,7 +1,7 @@
-"""Bytes from /proc/PID/io, for who may not trace: no devices, no requests (proc_pid_io(5)).
+"""Bytes from /proc/PID/io, for users who may not trace: no devices, no requests (proc_pid_io(5)).
 
-`read_bytes` is what was fetched from storage for a process; `write_bytes` what it made dirty, which the kernel writes
-later, less what was thrown away before. What an ended child used is its parent's.
+`read_bytes` counts what was fetched from storage for a process; `write_bytes` what it dirtied, which the kernel writes
+later, minus what was discarded before. A child's counters are added to its parent's when it has ended.
 """
 
 from pathlib import Path

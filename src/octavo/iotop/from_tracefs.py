@@ -1,4 +1,4 @@
-"""Requests out of a tracing instance's ring buffer, for kernels that let us trace and have no bpf(2) for us."""
+"""Requests from a tracing instance's ring buffer, for kernels that allow tracing but not bpf(2)."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""For whom PostgreSQL's I/O workers read: the kernel does not know, `pg_aios` (PostgreSQL 18) does at each moment."""
+"""The backends for which PostgreSQL's I/O workers read: unknown to the kernel, but shown at each moment by `pg_aios`
+(PostgreSQL 18)."""
 
 from collections import Counter
 

@@ -1,4 +1,5 @@
-"""The best source of requests that this host and user have, with one line of reason for each better one that is not."""
+"""The best source of requests available to this host and user, with a reason for each better one that is not
+available."""
 
 from collections.abc import Callable
 from typing import Literal

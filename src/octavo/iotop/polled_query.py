@@ -1,4 +1,4 @@
-"""A query that is asked again and again, of a server that may be busy, refuse, or end."""
+"""A query that is repeated periodically on a server that may be busy, refuse it, or end."""
 
 import psycopg
 

@@ -1,4 +1,4 @@
-"""Who a process is: its name, its parent and user, and its role when it is PostgreSQL's, or the kernel's own."""
+"""The identity of a process: its name, parent and user, and its role if it is PostgreSQL's or the kernel's."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
-"""What processes ask the kernel for, beside what disks serve for them: bytes of read(2) and write(2) and their like.
+"""What processes request from the kernel, as opposed to what disks serve: bytes of read(2), write(2) and similar calls.
 
-Source: /proc/PID/io (proc_pid_io(5)): rchar, wchar, syscr, syscw. They count every file, pipe and terminal, and what
-the page cache answers; not what is read through mmap(2), received by recv(2), or asked for through io_uring. A child's
-are added to its parent's when it is waited for, all that it ever did at once. Others' need root.
+Source: /proc/PID/io (proc_pid_io(5)): rchar, wchar, syscr, syscw. They count every file, pipe and terminal, including
+what the page cache serves, but not mmap(2), recv(2) or io_uring. A child's counters are added to its parent's all at
+once, when it is waited for. Reading those of other users needs root.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What every source of requests gives: who asked which device for what since it was last asked."""
+"""The interface of every source of requests: by process and device, the requests since the previous call."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol

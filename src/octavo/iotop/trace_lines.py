@@ -1,8 +1,8 @@
-"""Lines of a trace_pipe about block requests, and the requests that they tell of.
+"""Lines of a trace_pipe about block requests, and parsing these into requests.
 
-Their form: kernel Documentation/trace/ftrace.rst ("Output format") and the TP_printk of
-include/trace/events/block.h. A process may call itself what it likes, line ends included, so fields are found by
-their place: its name takes the first sixteen columns, and stands once more in brackets at the very end.
+Their form: kernel Documentation/trace/ftrace.rst ("Output format") and the TP_printk of include/trace/events/block.h. A
+process can choose any name, even one with line ends, so fields are found by position: the name takes the first sixteen
+columns, and is repeated in brackets at the very end.
 """
 
 import re

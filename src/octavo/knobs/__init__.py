@@ -1,8 +1,9 @@
-"""Knobs: state of the host that a level sets, that is verified by reading back, and put back.
+"""Knobs: state of the host that a level sets, that is verified by reading it back, and restored.
 
 A new one is a file here with a KNOB that follows `knobs.base.Knob`, and a line in the table. What needs more than a
 level (a volume, the server's process) has its own functions: device, server_group, huge_pages, cpu_pinning,
-drop_caches. Who turns knobs holds the host's lock (`host.lock`): two that change one value restore each other's.
+drop_caches. The caller holds the host's lock (`host.lock`), because two processes that change one value would restore
+each other's.
 """
 
 from collections.abc import Generator, Mapping

@@ -1,4 +1,4 @@
-"""The I/O credits of the volumes that are being enforced now, by the number of their device."""
+"""The I/O credits of the volumes enforced now, by device number."""
 
 import os
 from collections.abc import Callable, Generator

@@ -1,6 +1,6 @@
-"""A volume's limits from moment to moment: its I/O credits, and what reads leave to writes.
+"""A volume's current limits: its I/O credits, and the share that reads leave to writes.
 
-Pure: it is told the time that passed and the requests that were served, and says the limits until the next time.
+Pure functions: from the time that has passed and the requests served since, they give the limits for the next interval.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Empties the kernel's caches: vm.drop_caches.
 
-Source: kernel Documentation/admin-guide/sysctl/vm.rst. It frees clean pages only, so that everything is written back
-first; pages that are mapped or being written stay, hence what is left of the data is counted (cachestat(2)). It is no
-state that could be put back, and the whole machine pays for it.
+Source: kernel Documentation/admin-guide/sysctl/vm.rst. It frees clean pages only, so everything is written back first.
+Pages that are mapped or being written stay, so the remaining pages of the data are counted (cachestat(2)). It cannot be
+undone, and it slows down the whole machine.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Keeps a device at a volume's limits while a trial runs: a thread that looks five times a second."""
+"""Keeps a device at a volume's limits while a trial runs: a thread that adjusts them five times a second."""
 
 import threading
 import time

@@ -1,11 +1,11 @@
-"""Fragmented memory: free memory in pieces that are too small for a huge page, as on a host that has run for long.
+"""Fragmented memory: free memory in pieces that are too small for a huge page, as on a host that has been up for long.
 
 Sources: kernel Documentation/admin-guide/mm/transhuge.rst and admin-guide/sysctl/vm.rst (compact_memory,
-extfrag_threshold); proc_buddyinfo(5). A process of our own (`fragment_holder`) does it and holds it; when it ends, or
-is killed, the kernel joins the pieces again. `movable`: what is in the way can be moved, so a huge page costs
-compaction, and an eighth of the memory is held. `pinned`: it cannot be moved, so there is no huge page to be had, and a
-page of each one's place is held. The page cache is dropped before: it is not free, and would not stay where it is.
-Compaction that nobody waits for (vm.compaction_proactiveness) is off meanwhile, as it joins the pieces again.
+extfrag_threshold); proc_buddyinfo(5). A process of our own (`fragment_holder`) fragments memory and holds it; when it
+ends or is killed, the kernel merges the pieces again. `movable`: the pages in the way can be moved, so a huge page
+costs compaction, and an eighth of the memory is held. `pinned`: they cannot be moved, so no huge page is available, and
+one page of each huge page's place is held. The page cache is dropped before, because it is not free and would not stay
+in place. Background compaction (vm.compaction_proactiveness) is off meanwhile, because it would merge the pieces.
 """
 
 import json

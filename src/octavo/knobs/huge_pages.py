@@ -1,9 +1,9 @@
-"""Huge pages for shared_buffers: a pool per size, taken once a run, and the server's settings for it.
+"""Huge pages for shared_buffers: a pool per size, allocated once per run, and the server's settings for it.
 
 Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages per size), PostgreSQL's manual on huge_pages
-and huge_page_size. As memory is scattered the kernel gives fewer than asked for, so the number is read back; a pool is
-taken early and once, because what was given up is not easily had again. What somebody else's pool holds stays theirs:
-ours comes on top. Huge pages are not charged to a memory group.
+and huge_page_size. If memory is fragmented the kernel allocates fewer than requested, so the number is read back. A
+pool is allocated early and once, because pages that were given up are hard to get back. An existing pool is left to its
+users, and ours is added to it. Huge pages are not charged to a memory group.
 """
 
 from collections.abc import Generator, Mapping

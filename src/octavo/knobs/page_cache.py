@@ -1,9 +1,9 @@
 """The granularity of the page cache under a trial's data: the kernel's own memory page, or XFS blocks as a stand-in.
 
-The page cache reads a file in units of no less than the kernel's memory page, and of no less than the filesystem's
-block: XFS mounts blocks larger than the memory page since Linux 6.12 (mkfs.xfs(8)). So a machine with 4 kB pages does
-to reads what one with 64 kB pages does. Both are XFS here, so that nothing else differs. What the block does not copy
-is told with every trial; what was achieved is measured, by one small read of a cold file.
+The page cache reads a file in units of at least the kernel's memory page and at least the filesystem's block: XFS
+mounts blocks larger than the memory page since Linux 6.12 (mkfs.xfs(8)). So a machine with 4 kB pages can read as one
+with 64 kB pages does. Both are XFS here, so that nothing else differs. Every trial records what the stand-in does not
+reproduce; the achieved unit is measured by one small read of a cold file.
 """
 
 import os

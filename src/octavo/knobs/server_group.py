@@ -1,8 +1,8 @@
 """The memory limit of a server: a group in which it is started, on cgroup version 1 or 2.
 
-Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the
-first who touches it, so the server's files may be read by nobody before it starts, and a server that is moved in later
-is not limited. Huge pages are not charged: the limit is lowered by what the server has of them.
+Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the group
+that touches a page first, so nothing may read the server's files before it starts, and a server that is moved in later
+is not limited. Huge pages are not charged: the limit is lowered by the server's huge pages.
 """
 
 import secrets

@@ -1,8 +1,8 @@
 """Swap on a compressed device in memory of its own: zram.
 
 Source: kernel Documentation/admin-guide/blockdev/zram.rst: reading /sys/class/zram-control/hot_add makes a device and
-gives its number. A device that was there is somebody's and not used. A memory-limited server swaps only where its
-group lets it: with this knob Octavo does.
+gives its number. A device that already exists belongs to somebody else and is not used. A memory-limited server swaps
+only if its group allows it, which Octavo sets with this knob.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The seam between the order of trials and what a trial is: a bench measures one cell, a clock tells the time."""
+"""The interface between the order of trials and a trial: a bench measures one cell, a clock gives the time."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,9 @@
-"""What a budget buys: how long trials take, and which conditions the rest of the budget is spent on.
+"""Spending a budget: how long trials take, and on which conditions the rest of the budget is spent.
 
-A budget that does not settle every cell is spent on the conditions that it can answer, most cells an hour first. The
-unit is the condition, because its cells share a baseline and a control. What is left out waits: its looks are its own
-rounds, so that its intervals hold when it goes on, and where nothing can be answered any more all go on.
+A budget that cannot decide every cell is spent on the conditions that it can decide, most cells an hour first. The unit
+is the condition, because its cells share a baseline and a control. The other conditions wait: their interim analyses
+follow their own rounds, so their intervals remain valid when they continue. When nothing more can be decided, all
+conditions continue.
 """
 
 import math

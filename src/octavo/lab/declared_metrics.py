@@ -1,4 +1,4 @@
-"""Whether a workload returned what it declares: its metrics in their units, and the first of them."""
+"""Checks that a workload returned the metrics that it declares, in their units, and the first of them."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Progress events of a run; how they are shown is decided elsewhere."""
+"""Progress events of a run; others display them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Rounds in order until every cell is decided, or the rounds or the budget are spent.
 
-A round is every cell that is still open once, in random order, with the baselines and controls that these need; where
-the budget does not suffice for all, those of the conditions that are nearest to an answer (`focus`). Where not all
-datasets fit the disk it runs in parts, each a comparison of its own. What a round has to measure follows from the
-trials of earlier rounds alone, so a run that was stopped goes on as if it had not been.
+A round measures every undecided cell once, in random order, with the baselines and controls that these need. If the
+budget is too short for all, it measures those of the conditions that are closest to a verdict (`focus`). If the
+datasets do not all fit on disk it runs in parts, each a comparison of its own. What a round measures follows from the
+trials of earlier rounds alone, so a stopped run continues as if it had not been stopped.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a plan would take on this host: what `--dry-run` shows, also of the hosts of a fleet. Nothing is made."""
+"""What a plan needs on this host, as `--dry-run` shows it, also for the hosts of a fleet. Creates nothing."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,4 +1,5 @@
-"""The huge pages that a run's servers need: asked of the servers themselves, taken once, given back at its end."""
+"""The huge pages that a run's servers need: computed by the servers' own programs, allocated once, released at the
+end."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The loads that a run's cells need: which they are, how large, and made when their round comes."""
+"""The loads that a run's cells need: which, how large, and made when their round begins."""
 
 from collections.abc import Collection
 

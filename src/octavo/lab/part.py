@@ -1,7 +1,7 @@
 """A part of a round: its cells in their random order, each until its trial is valid or has been tried often enough.
 
-What is left to do follows from the trials that are stored, so that a part that was stopped goes on where it was. A part
-is measured on one host; its trials are committed there one by one.
+What is left to do follows from the stored trials, so a stopped part continues where it was. A part is measured on one
+host; its trials are committed there one by one.
 """
 
 from collections import Counter

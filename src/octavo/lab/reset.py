@@ -1,4 +1,4 @@
-"""Reset: what puts dataset, caches and memory limit into the declared state before a trial."""
+"""Puts dataset, caches and memory limit into the declared state before a trial."""
 
 import random
 import secrets

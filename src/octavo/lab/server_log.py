@@ -1,4 +1,4 @@
-"""The server's log during a trial: it may not fill the disk, nor be read into memory whole."""
+"""The server's log during a trial: it must not fill the disk, and is never read into memory as a whole."""
 
 import os
 import re

@@ -1,9 +1,9 @@
-"""The WAL regime `steady`: a server that is long past a checkpoint, or has checkpoints behind it as in production.
+"""The WAL regime `steady`: a server long after a checkpoint, or in the middle of checkpoint cycles as in production.
 
 After a checkpoint the first change of each page writes a full-page image, so WAL per transaction falls for as long as
 pages are touched for the first time: 5,112, 1,060 and 417 bytes were seen in three successive windows of nine seconds.
-A trial in that fall measures its own length. Steady is what comes after it: images that have fallen to little and fall
-no more, or, where the next checkpoint comes before that, any moment of a checkpoint cycle.
+The result of a trial in that phase depends on its length. `steady` comes after it: images have dropped to a low level
+and no longer decrease, or, if the next checkpoint comes before that, any moment of a checkpoint cycle.
 """
 
 import time

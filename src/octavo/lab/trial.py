@@ -1,4 +1,4 @@
-"""One trial: the host, the data and the server into the declared state, the measured run, and all of it put back."""
+"""One trial: puts host, data and server into the declared state, runs the measurement, and restores everything."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a device gives: a named volume, or the document of `octavo io probe --format json`."""
+"""The performance of a device: a named volume, or the document of `octavo io probe --format json`."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What a trace says of its server and workload, and whether that is enough to predict from."""
+"""What a trace contains about its server and workload, and whether that is enough for a prediction."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""What the core (`octavo._core`) gives for traces, as dicts. Sizes are bytes, times microseconds."""
+"""The dicts that the core (`octavo._core`) returns for traces. Sizes are bytes, times microseconds."""
 
 from typing import Literal, NotRequired, TypedDict
 

@@ -1,4 +1,4 @@
-"""Traces as files: read, cut, converted. Whatever the core refuses becomes an error that a user can act on."""
+"""Traces as files: read, cut, converted. Errors of the core become errors that a user can act on."""
 
 import errno
 import os

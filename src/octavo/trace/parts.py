@@ -1,6 +1,6 @@
-"""A trace that several workers simulate, each in a pass of its own: every page size for itself, which changes no curve,
-and where there are more workers than sizes, the pages of a size in parts by hash, each of which estimates all of its
-curve (SHARDS, Waldspurger et al., FAST 2015). Together these are one estimate."""
+"""A trace that several workers simulate, each in its own pass. Page sizes are separate, which changes no curve. With
+more workers than sizes, the pages of a size are divided by hash, and each part estimates the whole curve (SHARDS,
+Waldspurger et al., FAST 2015); the parts are combined into one estimate."""
 
 import math
 from collections.abc import Sequence

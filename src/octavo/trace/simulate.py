@@ -1,4 +1,4 @@
-"""What servers of other sizes would have done with a trace: the document of `octavo trace simulate`."""
+"""Simulates servers of other sizes on a trace: the document of `octavo trace simulate`."""
 
 import itertools
 import os

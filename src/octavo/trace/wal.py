@@ -1,4 +1,4 @@
-"""What a trace says of the WAL that was written while it was recorded."""
+"""The WAL that was written during a recording, from its trace."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of one run of a query."""
+"""The output of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) for one run of a query."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A user's own files: what a plan calls them, what identifies them, and handing them to the servers' user."""
+"""A user's own files: their names in a plan, what identifies them, and handing them to the servers' user."""
 
 import errno
 import functools

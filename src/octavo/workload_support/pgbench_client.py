@@ -1,4 +1,4 @@
-"""Running the build's own pgbench, for every workload that is measured with it, and reading what it says."""
+"""Runs the build's own pgbench, for every workload that uses it, and parses its output."""
 
 import math
 import os

@@ -1,11 +1,11 @@
-"""pgbench that runs until it is told to end, and whose log is read as it is written.
+"""pgbench that runs until a signal ends it, and whose log is read as it is written.
 
-Its log has the time of the epoch, which pgbench makes of CLOCK_MONOTONIC and of a difference that it takes once, when
-it starts (pgbench.c, epoch_shift). The same difference, taken here just then, leads back to CLOCK_MONOTONIC, so that a
-clock that is set meanwhile moves nothing.
+Its log has times since the epoch, which pgbench computes from CLOCK_MONOTONIC and an offset that it reads once, at its
+start (pgbench.c, epoch_shift). The same offset, read here at that moment, gives CLOCK_MONOTONIC again, so setting the
+clock meanwhile has no effect.
 
-A timed pgbench ends in good order at the alarm that it has set for itself (handle_sig_alarm), and writes the rest of
-its log; SIGINT does not end it, and SIGTERM throws away what it has not yet written.
+A timed pgbench ends cleanly at the alarm that it has set for itself (handle_sig_alarm), and writes the rest of its log;
+SIGINT does not end it, and SIGTERM discards what it has not yet written.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""What PostgreSQL's processes hold of memory at one moment, process by process, and whom the kernel would kill first.
+"""The memory of PostgreSQL's processes at one moment, process by process, and which one the kernel would kill first.
 
 Sources: /proc/PID/status, maps, smaps_rollup and oom_score (proc_pid_status(5) and its neighbours), pagemap (kernel
-Documentation/admin-guide/mm/pagemap.rst). What the OOM killer weighs is resident memory, swap and page tables
-(oom_badness in the kernel's mm/oom_kill.c); Pss, which counts a shared page in parts, has no say in it.
+Documentation/admin-guide/mm/pagemap.rst). The OOM killer weighs resident memory, swap and page tables (oom_badness in
+the kernel's mm/oom_kill.c), not Pss, which divides a shared page among its processes.
 """
 
 import mmap

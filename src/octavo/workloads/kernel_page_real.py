@@ -1,7 +1,7 @@
 """The query of scattered blocks, counted where the kernel's pages really are larger: on an emulated machine.
 
 The table and the query are those of `kernel-page`. On this host, XFS blocks larger than the page stand in for larger
-pages; an emulated machine has them. Only counts are compared: what an emulation takes in time means nothing.
+pages; an emulated machine has them. Only counts are compared: times in an emulation mean nothing.
 
 Both sides run the query once, cold, in a session that has planned it before, so that the catalogues that planning reads
 are not counted: they would be a larger share of a smaller table.

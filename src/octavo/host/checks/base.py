@@ -1,4 +1,4 @@
-"""What a check of the host looks at, and what it says."""
+"""The input and the result of a check of the host."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What others took of the CPU in a slice: the hypervisor, and processes that are not ours."""
+"""CPU time that others took in a slice: the hypervisor, and processes that are not ours."""
 
 import os
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""What the turns of a round tell: ratios with their error, what a slice leaves to the next, how turns hang together."""
+"""Estimates from the turns of a round: ratios with their errors, carry-over to the next slice, autocorrelation of
+turns."""
 
 import math
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Where slices are sound: conditions whose cells can stand still for a while and be what they were.
+"""Where slices are valid: in conditions whose cells can be paused for a while without changing their state.
 
-docs/plan.md ("Interleaving") has the reasons in full, and what becomes of each timer.
+docs/plan.md ("Interleaving") has all reasons, and the effect on each timer.
 """
 
 import shutil

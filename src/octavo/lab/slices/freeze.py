@@ -1,4 +1,5 @@
-"""Stopping a cell whole, and letting it go on: its control group, or without the right to groups its client."""
+"""Pausing a cell as a whole, and continuing it: its control group, or only its client where control groups are not
+available."""
 
 import os
 import signal

@@ -1,13 +1,13 @@
-"""Turns over the pieces of a trial, such as queries: all cells take turns over one piece, and then over the next.
+"""Turns over the pieces of a trial, such as queries: all cells take turns on one piece, then on the next.
 
-Where a cell can be stopped in the middle of a piece, all cells have begun theirs, and each runs for a short slice in a
-balanced order until its piece has ended: what is compared lies fractions of a second apart, and slow noise of the
-machine meets all cells alike. A piece's time is that of its slices. Where it cannot (cold caches, limited devices, no
-control groups) a slice is a whole piece.
+Where a cell can be paused within a piece, all cells begin the piece, and each runs in short slices, in a balanced
+order, until its piece has ended: compared slices are fractions of a second apart, and slow noise of the machine affects
+all cells alike. A piece's time is that of its slices. Where it cannot (cold caches, limited devices, no control groups)
+a slice is a whole piece.
 
-A turn in which others took more of the CPU from one cell than from another is run again for all cells, as long as no
-more than half as many turns again are needed; of a piece's turns the least disturbed one counts. Which that is depends
-on what others did, and on no cell's numbers. A piece that cannot be repeated counts as it is: a step of a load.
+A turn in which others took more of the CPU from one cell than from another is run again for all cells, up to half as
+many turns again; the least disturbed turn of a piece counts. Which one that is depends on other processes, never on a
+cell's results. A piece that cannot be repeated, such as a step of a load, counts as it is.
 """
 
 import math

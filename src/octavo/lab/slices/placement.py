@@ -1,9 +1,9 @@
-"""Which CPU each thread of a cell starts a slice on: dealt anew at every slice.
+"""The CPU on which each thread of a cell starts a slice: redistributed at every slice.
 
-On a machine of few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps what
-it has found: slices of a second after each other repeat one draw instead of making a new one (autocorrelation 0.4 to
-0.7 between a cell's neighbouring slices, docs/method.md). Dealing the threads anew makes the slices independent draws
-of the same lottery, for every cell alike.
+On a machine with few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps its
+placement: successive slices within a second repeat one draw instead of making a new one (autocorrelation 0.4 to 0.7
+between a cell's neighbouring slices, docs/method.md). Redistributing the threads makes the slices independent draws
+from the same distribution, for every cell alike.
 """
 
 import os

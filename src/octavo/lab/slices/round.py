@@ -1,8 +1,8 @@
-"""A round in slices: every cell's server on its pristine copy with its client, all up at once, then turns.
+"""A round in slices: starts every cell's server on its pristine copy, and its client, then runs the turns.
 
-The order of what is made: first all copies, then all servers, so that no cell's caches are emptied for another's; then
-all are warmed at the same time, for nothing is measured yet; then devices are limited and clients started, one after
-the other.
+First all copies are made, then all servers started, so that no cell's caches are emptied for another's. Then all are
+warmed at the same time, because nothing is measured yet; then devices are limited and clients started, one after the
+other.
 """
 
 import os

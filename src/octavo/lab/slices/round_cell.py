@@ -1,4 +1,4 @@
-"""A cell of a round in slices: its volume, copy, server and client, made one step after the other."""
+"""A cell of a round in slices: creates its volume, copy, server and client step by step."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""What the turns of a round give for each cell: a trial as any other, with facts of its slices."""
+"""The result of the turns of a round for each cell: an ordinary trial, with facts about its slices."""
 
 import math
 from dataclasses import asdict, dataclass, replace

@@ -1,4 +1,4 @@
-"""The turns of a round: everything stands still but the one cell whose slice it is."""
+"""The turns of a round: all cells are paused except the one whose slice it is."""
 
 import math
 import time

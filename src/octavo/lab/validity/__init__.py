@@ -1,8 +1,8 @@
-"""Validity: the rules by which a measured trial is not believed. A new one is a file here with `judge`, and its name
-and threshold in `plan.thresholds`.
+"""Validity: the rules by which a measured trial is declared invalid. A new one is a file here with `judge`, and its
+name and threshold in `plan.thresholds`.
 
-A rule may not depend on what a factor can cause: fewer checkpoints or more memory pressure may be the outcome.
-Where a plan's factor can cause it after all, the plan declares it (`outcomes`), and it is not censored.
+A rule must not depend on what a factor can cause: fewer checkpoints or more memory pressure may be the outcome. If a
+plan's factor can cause it nevertheless, the plan declares it (`outcomes`), and the trial stays valid.
 """
 
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""What the rules look at."""
+"""The input of the rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """A memory limit that did not hold for the page cache.
 
-The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst),
-and so is shared memory, which leaves less for it. Files that somebody outside has read are cached beyond the limit, and
-a cell "larger than memory" runs from memory.
+The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst), and
+so is shared memory, which leaves less for it. Files that a process outside the group has read are cached beyond the
+limit, and a cell "larger than memory" runs from memory.
 """
 
 from octavo.lab.validity.evidence import Evidence

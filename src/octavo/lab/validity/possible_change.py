@@ -1,4 +1,5 @@
-"""What lost CPU time can have done to a trial's numbers, at the most: a rule may only censor what it can explain."""
+"""The largest possible effect of lost CPU time on a trial's numbers: a rule may only reject a trial for an effect that
+it can explain."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What went on around a trial, on the host: numbers, and the names that go with them."""
+"""Activity on the host during a trial: numbers, and the names of the processes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""Watches the host beside a trial: read once before and once after, so that looking costs the trial nothing."""
+"""Observes the host during a trial: counters are read once before and once after, so that this costs the trial
+nothing."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""How much of the time is recorded through probes, so that the server loses no more than it may."""
+"""The share of time that is recorded through probes, so that the overhead on the server stays within its limit."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""A recording of the server's counters alone, for where no page accesses can be had: a managed service, another host,
-a package without probes.
+"""A recording of the server's counters alone, where page accesses are not available: a managed service, another host, a
+package without probes.
 
-It has what the server counts (pg_stat_database, pg_stat_io, pg_stat_wal), the WAL's kinds and, where the database has
-pg_buffercache, how its buffers are used. Hit ratios at any other size need the accesses themselves.
+It has the server's counters (pg_stat_database, pg_stat_io, pg_stat_wal), the kinds of WAL records and, if the database
+has pg_buffercache, the use of its buffers. Hit ratios at any other size need the accesses themselves.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""`octavo trace record`: bpftrace for a while, in slices where all of the time would cost too much."""
+"""`octavo trace record`: bpftrace for a while, in slices if recording all of the time would cost too much."""
 
 import os
 import select

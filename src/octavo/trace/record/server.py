@@ -1,4 +1,4 @@
-"""What a trace says of the server: settings, relations, how much it does."""
+"""What a trace contains about the server: settings, relations, activity."""
 
 import os
 import time

@@ -1,10 +1,10 @@
-"""What goes into the WAL while page accesses are recorded: the whole by the server's counters, kinds by pg_walinspect;
-and what went into it before, since the last checkpoint began.
+"""The WAL written while page accesses are recorded: totals from the server's counters, kinds from pg_walinspect; and
+the WAL since the last checkpoint began.
 
 Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again; images are
 counted by its pg_get_wal_block_info (16 or later). Where the database does not have that extension they are unknown;
-nothing is created. The server's own counters are late: backends report once a second, so that the images of the second
-before the recording are among the recorded ones, and right behind a checkpoint these are most.
+nothing is created. The server's own counters lag: backends report once a second, so the images of the second before the
+recording are among the recorded ones; right after a checkpoint these are the majority.
 """
 
 from collections.abc import Callable

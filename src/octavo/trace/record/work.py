@@ -1,8 +1,8 @@
 """What a server did while it was recorded: transactions, CPU, flushes. Properties `work_…` of a trace, for octavo
 predict.
 
-`work_seconds` is how long it was counted. CPU is that of the postmaster and all its children (proc_pid_stat(5)). Syncs
-of WAL are as pg_stat_wal and pg_stat_io count them; everything else of it is in the trace's WAL entries.
+`work_seconds` is how long it was counted. CPU time is that of the postmaster and all its children (proc_pid_stat(5)).
+WAL syncs are those that pg_stat_wal and pg_stat_io count; the other figures of the WAL are in the trace's WAL entries.
 """
 
 import os

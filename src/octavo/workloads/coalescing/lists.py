@@ -1,7 +1,8 @@
-"""The table whose blocks are read, and what bitmap heap scans of it visit: kept in the load, beside the table.
+"""The table whose blocks are read, and the blocks that bitmap heap scans of it visit: lists kept in the load, beside
+the table.
 
-The lists are taken once a load, by `octavo.io.from_query`, and held against what the scans themselves count. The first
-scan after loading tells how many blocks hint bits make dirty; after VACUUM no scan may make one dirty.
+The lists are made once per load, by `octavo.io.from_query`, and compared with the counts of the scans themselves. The
+first scan after loading shows how many blocks hint bits make dirty; after VACUUM no scan may dirty a block.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The reader that is measured, `octavo io` as a process of its own, and what its answer says in numbers."""
+"""The measured reader, `octavo io` as a process of its own, and the metrics from its output."""
 
 import json
 import secrets

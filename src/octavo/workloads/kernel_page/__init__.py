@@ -1,9 +1,9 @@
-"""A fragmented table, one row a block, of which a query reads every tenth block: what a large memory page reads beside.
+"""A fragmented table with one row per block, of which a query reads every tenth block: the extra reads of large memory
+pages.
 
-The table, its index and the query are those of Franck Pachot's "PostgreSQL on ARM: default page size matters" (2022):
-a fillfactor of 10 leaves room for one row a block, and the rows of one value of m lie ten blocks apart. So no
-two blocks that are wanted are neighbours, and every unit of the page cache that is larger than a block brings in blocks
-that nobody asked for.
+The table, its index and the query are those of Franck Pachot's "PostgreSQL on ARM: default page size matters" (2022): a
+fillfactor of 10 leaves room for one row a block, and the rows of one value of m lie ten blocks apart. So no two wanted
+blocks are neighbours, and every unit of the page cache that is larger than a block also reads unwanted blocks.
 """
 
 import json

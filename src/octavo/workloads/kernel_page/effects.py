@@ -1,8 +1,8 @@
-"""The two costs of a larger unit of the page cache, apart: more reads than are needed, and larger ones.
+"""The two costs of a larger unit of the page cache, separately: more reads than needed, and larger reads.
 
-A volume that limits requests and bytes each by itself serves n reads of b bytes in all in max(n / requests, b / bytes)
-seconds. So the reads that a run needs, those that it makes, and those as large as they really were are three times, and
-their differences are the two effects (docs/experiments/kernel-page.md).
+A volume that limits requests and bytes separately serves n reads of b bytes in total in max(n / requests, b / bytes)
+seconds. The reads that a run needs, the reads that it makes at one block each, and the reads at their real size give
+three times, whose differences are the two effects (docs/experiments/kernel-page.md).
 """
 
 from dataclasses import dataclass

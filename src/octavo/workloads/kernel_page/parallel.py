@@ -1,4 +1,4 @@
-"""Parallel workers of the query, and how much of the table its bitmap knew by row: all processes of a run together."""
+"""Parallel workers of the query, and the exact and lossy blocks of its bitmap, over all processes of a run."""
 
 from collections.abc import Sequence
 from statistics import median

@@ -1,9 +1,9 @@
-"""Connections that grow until the kernel kills something: who, when, and whether recovery loses what was committed.
+"""Opens connections until the kernel kills a process: which, when, and whether recovery loses committed transactions.
 
 Every connection reads all of the database, which fits shared_buffers, so that it has page tables for all of it; then it
-commits entries in a ledger, and stays. The server lives in a memory group of its own (`memory`): nobody else is killed.
-With `holds = "hash"` every session keeps a hash table of work_mem × hash_mem_multiplier as well; a `neighbour` is
-another program in the group.
+commits entries in a ledger, and stays. The server runs in a memory group of its own (`memory`), so no other process is
+killed. With `holds = "hash"` every session keeps a hash table of work_mem × hash_mem_multiplier as well; a `neighbour`
+is another program in the group.
 """
 
 import re

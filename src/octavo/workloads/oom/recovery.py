@@ -1,4 +1,5 @@
-"""After the kill: the server recovers by itself, or is started again when its postmaster was killed; what is there."""
+"""After the kill: the server recovers by itself, or is restarted if its postmaster was killed; then its contents are
+checked."""
 
 import os
 import time

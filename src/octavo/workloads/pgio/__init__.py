@@ -1,9 +1,9 @@
-"""PGIO, the SLOB method for PostgreSQL: sessions that read random blocks inside the server, and nothing else.
+"""PGIO, the SLOB method for PostgreSQL: sessions that only read random blocks inside the server.
 
 After Kevin Closson's PGIO (github.com/therealkevinc/pgio): NUM_SCHEMAS tables of SCALE with one row a block, each read
-by NUM_THREADS sessions, WORK_UNIT blocks at a time in the order of a key that says nothing of where they lie. Schema,
+by NUM_THREADS sessions, WORK_UNIT blocks at a time in the order of a key that is unrelated to their position. Schema,
 functions and scripts are our own. A call of the function does many work units in one statement, so that round trips,
-parsing and planning are no part of what is measured.
+parsing and planning are not measured.
 """
 
 import time

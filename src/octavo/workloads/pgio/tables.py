@@ -1,4 +1,4 @@
-"""The tables of PGIO: one a schema, one row a block, and an index on a key that says nothing of where a row lies."""
+"""The tables of PGIO: one a schema, one row a block, and an index on a key that is unrelated to a row's position."""
 
 from importlib import resources
 

@@ -1,7 +1,8 @@
-"""Point queries through pgbouncer on connections that stay: how large page tables grow, and who would pay for it.
+"""Point queries through pgbouncer on persistent connections: how large page tables grow, and which process would be
+killed.
 
-The published test: sysbench oltp_point_select, as many threads as connections, every one of them sooner or later in
-every part of shared_buffers. Afterwards the connections are still there, and are looked at.
+The published test: sysbench oltp_point_select, as many threads as connections, each of which sooner or later touches
+every part of shared_buffers. Afterwards the connections still exist, and are examined.
 """
 
 import mmap

@@ -1,4 +1,5 @@
-"""The server's processes while the clients ask: when swapping begins, and who would be killed first, over time."""
+"""The server's processes while the clients run: when swapping begins, and which process would be killed first, over
+time."""
 
 import threading
 import time

@@ -1,4 +1,5 @@
-"""One scan of a table by one session: how large PostgreSQL's own reads are, and how near they come to the storage."""
+"""One scan of a table by one session: how large PostgreSQL's own reads are, and how close it comes to the storage's
+best rate."""
 
 import json
 

@@ -1,7 +1,7 @@
-"""One scan by one session: the planner held to the kind of scan that is asked for, and its plan read back.
+"""One scan by one session: forces the requested kind of scan, and verifies it from the plan.
 
-The planner is held to it by the settings that PostgreSQL has for that (manual, "Planner Method Configuration"); the
-plan is taken from the very run that is timed, by auto_explain, and checked.
+The scan is forced by PostgreSQL's own settings (manual, "Planner Method Configuration"); auto_explain gives the plan of
+the timed run itself, which is checked.
 """
 
 import json

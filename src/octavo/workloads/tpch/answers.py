@@ -1,9 +1,9 @@
-"""Whether a query's result is right: against the reference answer row by row, or against the other cells' results.
+"""Checks a query's result: against the reference answer row by row, or against the other cells' results.
 
-Numbers are compared as the specification has it for validation, rounded to 1/100 (TPC-H 3.0, clause 2.1.3.5), and more
-strictly: it lets sums be off by 100 and averages by 1 %, while PostgreSQL computes with decimals, as the reference did
-for all but averages and quotients. So two numbers are equal when they are after rounding, and differ by no more than a
-millionth of the larger one.
+Numbers are compared as the specification requires for validation, rounded to 1/100 (TPC-H 3.0, clause 2.1.3.5), but
+more strictly: the specification allows sums to be off by 100 and averages by 1 %, while PostgreSQL computes with
+decimals, as the reference did for all but averages and quotients. So two numbers are equal if they are equal after
+rounding, and differ by no more than a millionth of the larger one.
 """
 
 import hashlib

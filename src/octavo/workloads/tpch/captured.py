@@ -1,4 +1,4 @@
-"""The plans of a trial: by item the identities of those that it had, and by identity what each does."""
+"""The plans of a trial: the identities of each item's plans, and the shape of each plan by identity."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A load in slices: a piece is a step, which a thread runs while its server, and the generator, may stand still."""
+"""A load in slices: a piece is a step, which a thread runs while its server and the generator may be paused."""
 
 import math
 import socket

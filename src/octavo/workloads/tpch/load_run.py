@@ -1,4 +1,4 @@
-"""A trial that is a load: five timed steps into an empty database, the WAL of each, and the sizes that came of it."""
+"""A trial that is a load: five timed steps into an empty database, the WAL of each, and the resulting sizes."""
 
 import time
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
+"""Runs the 22 queries one after the other, each a few times, cold or warm, checks results and keeps plans."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""One timed run of a query in a session of its own settings, with its plan as auto_explain gives it from that run."""
+"""One timed run of a query in a session with its own settings, with the plan of that run from auto_explain."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What is right: reference answers where there are some, else what the first trial gave."""
+"""The expected results: reference answers where they exist, else the results of the first trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a query, or a step of the load, used of the CPU and of the device while it ran."""
+"""CPU and device use of a query, or of a step of the load, while it ran."""
 
 import os
 import time
