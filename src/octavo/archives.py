@@ -93,7 +93,8 @@ class _Archive(tarfile.TarFile):
 def opened(file: IO[bytes], *, mode: str = "r:*", most_bytes: int | None = _MOST_BYTES) -> tarfile.TarFile:
     """The archive in an open file; `mode` as in `tarfile.open`, `most_bytes` of it unpacked, None for any number.
 
-    Raises what is in `DAMAGED`, and OctavoError for what no archive needs, then and when its entries are read.
+    Raises what is in `DAMAGED`, and OctavoError for features that no such archive needs, at opening and when entries
+    are read.
     """
     tar: Any = _Archive  # what a mode may be is written out for `tarfile.open`
     return tar.open(fileobj=file, mode=mode, most_bytes=most_bytes)
@@ -101,9 +102,9 @@ def opened(file: IO[bytes], *, mode: str = "r:*", most_bytes: int | None = _MOST
 
 @contextmanager
 def opened_to_extract(file: IO[bytes], scratch: Path) -> Generator[tarfile.TarFile, None, None]:
-    """The same, decompressed once: `extract` reads every entry before it writes one, and then what is in them.
+    """The same, decompressed once: `extract` reads every header before it writes a file, and then the contents.
 
-    What is decompressed is kept in a file without a name in the directory `scratch`.
+    The decompressed data is kept in an unnamed file in the directory `scratch`.
     """
     with opened(file) as archive:
         packed: Any = archive.fileobj  # the file itself, or what decompresses it
@@ -152,9 +153,9 @@ class _Decompressed(io.RawIOBase):
 
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:
-    """Unpacks into the target directory, which is made when it is missing, with the files' times and modes.
+    """Unpacks into the target directory, which is created if it is missing, with the files' times and modes.
 
-    Files belong to who unpacks and are nobody else's to write. Symbolic links come last, so that nothing is written
+    Files belong to the caller, and nobody else can write them. Symbolic links come last, so that nothing is written
     through one. Raises OctavoError for an entry that is refused, and what `tarfile` raises.
     """
     members = archive.getmembers()

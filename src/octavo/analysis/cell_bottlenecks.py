@@ -38,7 +38,7 @@ def cell_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 
     `resource` is requests, bytes, requests and bytes, latency, CPU, nothing, or not known; the shares are fractions,
     None where there is no limit. `limits` says where the limits are from: `device` (its own) or `most seen`. The CPU's
-    share is that of the machine: where server or client are pinned to a part of it, it tells nothing of that part.
+    share is that of the machine: if server or client are pinned to some CPUs, it does not describe these.
     """
     rows: list[dict[str, Any]] = []
     by_cell: dict[str, list[TrialRecord]] = {}
@@ -60,7 +60,8 @@ def cell_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 
 
 def bottleneck_of_effect(rows: Sequence[Mapping[str, Any]], effect: Mapping[str, Any], cells: Sequence[Cell]) -> str:
-    """A sentence on an effect's cell and its baseline, to stand behind the verdict; empty where no device was seen."""
+    """A sentence about the bottlenecks of an effect's cell and its baseline, to follow the verdict; empty without
+    device metrics."""
     by_cell = {row["cell"]: row for row in rows}
     pair = [cell for cell in cells if cell.id == effect["cell"]]
     pair += [cell for cell in cells if cell.baseline and cell.condition == effect["condition"]]

@@ -226,8 +226,8 @@ def _machines(run: StoredRun) -> frozenset[str | None]:
 
 
 def warned_of(runs: Sequence[StoredRun]) -> list[str]:
-    """What the runs' own reports warn of, with the name of the run: a query that was cancelled in one is not among
-    what is compared."""
+    """The warnings of the runs' own reports, with the name of the run: a query that was cancelled in one run is not
+    compared."""
     found = [
         f"{run.record.id}: {text[0].lower()}{text[1:]}"
         for run in runs

@@ -21,12 +21,12 @@ FEWEST_HOSTS = 5
 
 
 def host_contrasts(layout: Layout) -> Contrasts:
-    """D = the mean over a cell's hosts of what it is on each of them, for every cell.
+    """D for every cell: the mean of its values on each of its hosts.
 
     On these hosts: Var(D) = Σ over hosts of Var(D on the host) / H², with variance components pooled over all hosts.
     With `FEWEST_HOSTS` or more it is s² / H, with s² the scatter of the hosts' ratios around D and H − 1 degrees of
-    freedom: it has the hosts, their loads and the trials in it, each cell's own. It is never taken to be smaller than
-    that of these hosts.
+    freedom, which includes hosts, loads and trials, separately for each cell. It is never taken to be smaller than that
+    of these hosts.
     """
     tables = layout.by_host()
     components = _pooled([variance_components(table) for table in tables])

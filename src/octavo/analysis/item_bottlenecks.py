@@ -65,7 +65,7 @@ def item_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 
 
 def bottleneck(mean: Mapping[str, float]) -> str:
-    """What an item was short of, by its numbers and the device's limits, 0 where there is none.
+    """An item's bottleneck, from its numbers and the device's limits (0: no limit).
 
     >>> def of(*values): return bottleneck(dict(zip((*_NEEDED, *_PERHAPS), (*values, 0, 0))))
     >>> of(1, 0.9, 0, 0.3, 10, 0, 1e6, 0, 1), of(1, 0.5, 0.4, 0.3, 10, 0, 1e6, 0, 1)

@@ -21,12 +21,12 @@ Load = tuple[int, int]
 
 
 def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Rows:
-    """A row for each condition and item: how many plans there were, and by cell the letter of each load's plan.
+    """A row for each condition and item: the number of plans, and by cell the letter of each load's plan.
 
-    Trials tell their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
-    baseline's; they name plans of that item only. Several plans on one load have a letter together. `shapes` has, by
+    Trials have their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
+    baseline's; they name plans of that item only. Several plans on one load get one letter together. `shapes` has, by
     letter, the lines of the plan and its differences from plan A in words, for plans whose shape is known. Loads of a
-    fleet are named `HOST.LOAD`. Empty where no trial tells.
+    fleet are named `HOST.LOAD`. Empty if no trial has them.
     """
     seen: dict[tuple[str, str], dict[str, dict[Load, str]]] = {}
     shapes: dict[str, Mapping[str, Any]] = {}

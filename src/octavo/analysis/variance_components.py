@@ -41,7 +41,7 @@ class Components:
 
     @property
     def load_variance(self) -> float | None:
-        """σ²_load, not below zero; None where it cannot be told from σ²."""
+        """σ²_load, not below zero; None if it cannot be separated from σ²."""
         if self.load_square is None or self.residual_square is None:
             return None
         return max(0.0, (self.load_square - self.residual_square) / self.trials_per_load)

@@ -38,7 +38,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class BlockLimits:
-    """What was measured at one data block. All sizes in bytes, rows and index rows with their headers.
+    """The limits measured at one data block. All sizes in bytes, rows and index rows with their headers.
 
     `inline_row` is the largest row that is stored as it is, without TOAST.
     """
@@ -207,7 +207,7 @@ def _number(connection: _Connection, query: str) -> int:
 
 
 def expected(limits: BlockLimits) -> dict[str, int]:
-    """What the formulas of PostgreSQL's source give for the fields of `BlockLimits` that they cover."""
+    """The values of PostgreSQL's formulas for the fields of `BlockLimits` that they cover."""
     block = limits.block
     return {
         "row": formulas.heap_tuple(block),

@@ -42,7 +42,7 @@ _REFUSED = re.compile(r"LOG:  .* outside the valid range for parameter .*|FATAL:
 
 @dataclass(frozen=True, slots=True)
 class TapResult:
-    """What a test script said: its points, whether it came to its end, why it was skipped or gave up."""
+    """The output of a test script: its points, whether it completed, why it was skipped or gave up."""
 
     points: tuple[tuple[bool, str], ...]
     complete: bool
@@ -247,7 +247,7 @@ def _difference(test: str, tap: TapResult, code: int, place: Path) -> Difference
 
 
 def waited_for(stderr: Sequence[str]) -> list[str]:
-    """What a script says that waited in vain for a query's result (poll_query_until), with the query."""
+    """The message of a script that waited in vain for a query's result (poll_query_until), with the query."""
     lines = [line.removeprefix("#").strip() for line in stderr if line.startswith("#")]
     start = next((place for place, line in enumerate(lines) if line.startswith("poll_query_until timed out")), None)
     if start is None:

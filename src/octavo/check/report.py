@@ -72,7 +72,7 @@ def row(suite: Suite) -> tuple[str, ...]:
 
 
 def text(report: CheckReport) -> str:
-    """What happened on one build: the table, then each thing that needs a reader."""
+    """The report on one build: the table, then each result that needs attention."""
     manifest = report.build.manifest
     lines = [
         f"PostgreSQL {manifest['version']}, data block {manifest['data_block']}, WAL block {manifest['wal_block']}"

@@ -51,7 +51,7 @@ class TestWorkspace:
         return self.build.prefix / "lib" / "pgxs" / "src" / "test"
 
     def environment(self) -> dict[str, str]:
-        """What test drivers see: the build's programs first, C collation, and a place for sockets."""
+        """The environment of test drivers: the build's programs first, C collation, and a place for sockets."""
         return {
             "PATH": f"{self.build.prefix / 'bin'}{os.pathsep}{children.PLAIN_PATH}",
             "LC_ALL": "C",

@@ -28,8 +28,8 @@ def register(group: typer.Typer) -> None:
 
 
 def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = None) -> "BuildSpec":
-    """The one spec of these options. Raises UsageError for a size or version that does not exist, or several, or that
-    is given beside the name of a build."""
+    """The one spec of these options. Raises UsageError for a size or version that does not exist, for several, or for
+    one that is combined with the name of a build."""
     from octavo.errors import UsageError
     from octavo.postgres.builds.selection import selected_specs
 
@@ -213,7 +213,7 @@ def execute(
 
 
 def _warn_root(what: str, build: "Build") -> None:
-    """Tells root whose programs the build has, other than PostgreSQL's."""
+    """Warns root of programs in the build that are not PostgreSQL's."""
     import os
     import sys
 

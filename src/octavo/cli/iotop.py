@@ -9,7 +9,7 @@ from octavo.cli.choices import TableFormat
 
 
 class SourceName(StrEnum):
-    """Where the requests are seen."""
+    """The source of requests."""
 
     auto = "auto"
     bpf = "bpf"

@@ -21,7 +21,7 @@ _LEAST, _MOST = 4 * 1024**2, 64 * 1024**3
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
-    """What is asked for: bytes of the tables for cold reads, rounds, and the cache's state."""
+    """A request: bytes of the tables for cold reads, rounds, and the cache's state."""
 
     size: int
     rounds: int

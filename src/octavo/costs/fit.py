@@ -41,7 +41,7 @@ class UnitCost:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """A query's median seconds, and what the fitted costs make of it."""
+    """A query's median seconds, and those predicted by the fitted costs."""
 
     probe: str
     seconds: float
@@ -49,7 +49,7 @@ class Residual:
 
     @property
     def relative(self) -> float:
-        """By how much the prediction is off, as a fraction of what was measured."""
+        """The error of the prediction, as a fraction of the measured time."""
         return self.predicted / self.seconds - 1
 
 

@@ -78,7 +78,7 @@ def _setting(name: str, estimate: UnitCost, unit: CostUnit) -> CostSetting:
 
 
 def conf_lines(made: Sequence[CostSetting]) -> list[str]:
-    """For postgresql.conf; a cost that cannot be told from zero is given as measured, and says so."""
+    """For postgresql.conf; a cost that is indistinguishable from zero is given as measured, and marked."""
     return [
         f"{one.name} = {figure(one.value)}" + ("" if one.resolved else "  # indistinguishable from 0") for one in made
     ]
