@@ -123,6 +123,6 @@ def release() -> list[str]:
 
 
 def problem(finished: Finished) -> str:
-    """What apt says is wrong: its first line that begins with E or W."""
+    """apt's problem: its first line that begins with E or W."""
     lines = [line[3:] for line in finished.stderr.splitlines() if line.startswith(("E: ", "W: "))]
     return lines[0] if lines else finished.stderr.strip().partition("\n")[0]

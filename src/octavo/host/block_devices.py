@@ -38,7 +38,7 @@ def devices(sys: Path = _SYS) -> list[Path]:
 
 
 def rotates(disk: Path) -> bool | None:
-    """Whether a disk reports that it rotates; None where it does not say, as a virtual disk that reports 1.
+    """Whether a disk reports that it rotates; None if that is unknown, as for a virtual disk that reports 1.
 
     virtio_blk always does (drivers/block/virtio_blk.c, BLK_FEAT_ROTATIONAL), and a SCSI disk does unless its medium is
     reported as non-rotating (drivers/scsi/sd.c), which hypervisors seldom do.

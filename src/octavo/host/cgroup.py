@@ -124,9 +124,9 @@ def undo_group(entry: Entry) -> Undone | None:
 
 
 def create(path: Path, limit_bytes: int, *, swap: bool = False) -> None:
-    """Makes the group with its limit, and unless told otherwise keeps it from swapping.
+    """Makes the group with its limit, and by default disables swap for it.
 
-    Raises HostError when that is refused.
+    Raises HostError if the kernel refuses that.
     """
     try:
         path.mkdir()
@@ -146,7 +146,7 @@ def achieved_limit(path: Path) -> int:
 
 
 def shared_bytes(path: Path) -> int:
-    """Shared memory in small and transparent huge pages that is charged to the group; what is in a pool never is."""
+    """Shared memory in small and transparent huge pages that is charged to the group; pages of a pool never are."""
     words = (path / "memory.stat").read_bytes().split()
     return next((int(value) for name, value in pairwise(words) if name == b"shmem"), 0)
 

@@ -30,8 +30,8 @@ def read(
 ) -> tuple[str, str]:
     """Its standard output and standard error as text, when it has ended; `on_line` sees the lines of the output.
 
-    Raises OctavoError when the output has more than `most` bytes. Of errors, and of lines that were seen, the middle is
-    left out.
+    Raises OctavoError when the output has more than `most` bytes. The middle of long errors, and of lines passed to
+    `on_line`, is left out.
     """
     output = _Whole(role, most) if on_line is None else _Ends(on_line, role, most)
     errors = _Ends()

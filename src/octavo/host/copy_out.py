@@ -22,7 +22,7 @@ _DEEPEST = 64
 
 
 def open_below(directory: int, path: str, flags: int = 0) -> int:
-    """A descriptor for reading of what is at this path below the open directory; no part of it may be a link.
+    """A descriptor for reading the file at this path below the open directory; no part of the path may be a link.
 
     Raises OSError, or ValueError when the path leads out of the directory.
     """

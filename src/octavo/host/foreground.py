@@ -84,15 +84,15 @@ def become(arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn
 def interrupt_once() -> None:
     """From now on the first SIGINT, SIGTERM or SIGHUP is a KeyboardInterrupt, and those that follow are ignored.
 
-    A second one would break off what the first has begun to put away. An impatient user sends it, and so does a
-    terminal that closes: SIGHUP from the shell, and from the kernel when the shell has gone. What nohup or a shell's
-    `&` ignores stays ignored. What the launcher held back (SIGINT, blocked while Python starts) arrives now.
+    A second one would interrupt the cleanup that the first has begun. Impatient users send it, and so does a closing
+    terminal: SIGHUP from the shell, and from the kernel when the shell has ended. Signals ignored by nohup or a shell's
+    `&` stay ignored. A SIGINT that the launcher blocked while Python starts arrives now.
     """
 
     interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        """Not SIG_IGN for those that follow, because what is started to clean up would inherit that."""
+        """It does not set SIG_IGN for later signals, because processes started for the cleanup would inherit that."""
         nonlocal interrupted
         if not interrupted:
             interrupted = True
@@ -105,7 +105,8 @@ def interrupt_once() -> None:
 
 
 def no_more_interrupts() -> None:
-    """For the very end: while Python shuts down signals have their default action, and one would be our exit code.
+    """For the end of the process: while Python shuts down signals have their default action, and one would set our exit
+    code.
 
     Ignored and not only blocked: threads of libraries, such as numpy's, take what the main thread blocks.
     """

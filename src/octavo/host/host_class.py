@@ -16,8 +16,8 @@ _BUSES = (("nvme", "nvme"), ("vd", "virtio"), ("xvd", "xen"))
 def host_class(path: Path, sys: Path = Path("/sys")) -> str:
     """The class of this host, with the disk under an existing path: such as `x86_64-4kB-nvme`.
 
-    A disk is nvme, virtio or xen by its name, else ssd or hdd by what it says of itself; `none` where there is none
-    that can be named (tmpfs, NFS, several disks).
+    A disk is nvme, virtio or xen by its name, else ssd or hdd as it reports; `none` if there is no single disk (tmpfs,
+    NFS, several disks).
     """
     page = format_size(os.sysconf("SC_PAGE_SIZE"))
     return f"{platform.machine()}-{page}-{_device(device_under(path, sys))}"

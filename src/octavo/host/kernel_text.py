@@ -35,7 +35,7 @@ def chosen(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    r"""The text as it may be printed anywhere: what is no printable letter is escaped.
+    r"""The text made safe for printing anywhere: characters that are not printable are escaped.
 
     >>> shown(os.fsdecode(b"/mnt/\xff\x0c"))
     '/mnt/\\xff\\x0c'

@@ -33,9 +33,9 @@ def is_available() -> bool:
 
 
 def restrict(places: Iterable[Path]) -> bool:
-    """Lets the calling thread, and what it starts, make files only below these directories; for good.
+    """Permanently restricts the calling thread, and its children, to creating files below these directories.
 
-    Returns whether it is restricted. Needs root (CAP_SYS_ADMIN). A directory that is not there is left out.
+    Returns whether it is restricted. Needs root (CAP_SYS_ADMIN). Directories that do not exist are left out.
     """
     if not is_available():
         return False

@@ -129,10 +129,10 @@ def with_rings() -> int:
 
 
 def install(*, rings: bool = False) -> bool:
-    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set. With `rings` they
+    """Sets the filter permanently for the calling thread and its children; returns whether it is set. With `rings` they
     may use io_uring.
 
-    Needs root (CAP_SYS_ADMIN). Where it cannot be set, `set_user_id.none_left` finds what was made in the usual places.
+    Needs root (CAP_SYS_ADMIN). If it cannot be set, `set_user_id.none_left` finds such files in the usual places.
     """
     machine = _MACHINES.get(platform.machine())
     if machine is None:

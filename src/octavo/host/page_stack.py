@@ -20,7 +20,7 @@ _MEDIA = {True: "reported as rotating", False: "reported as solid state", None: 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its size in bytes (None where it has none or it cannot be told), as text, and what is known of it."""
+    """One layer: its size in bytes (None if it has none or it is unknown), as text, and further facts."""
 
     layer: str
     size_bytes: int | None

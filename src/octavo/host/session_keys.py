@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def leave() -> None:
-    """Gives the calling thread, and what it starts, a new and empty session keyring. Raises OSError."""
+    """Gives the calling thread, and its children, a new, empty session keyring. Raises OSError."""
     number = _KEYCTL.get(platform.machine())
     if number is None:
         return

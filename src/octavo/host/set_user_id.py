@@ -25,10 +25,10 @@ _MOST_ENTRIES = 1_000_000
 
 @contextmanager
 def none_left(account: Account, places: Sequence[Path] = PLACES) -> Generator[None, None, None]:
-    """Takes the bits from the account's set-user-ID and set-group-ID files when the context ends, however that is.
+    """Clears the bits of the account's set-user-ID and set-group-ID files when the context ends, in whatever way.
 
-    Raises OctavoError when there was one and nothing else went wrong. As a user of our own there is nothing to do: the
-    files are ours; nor where none could be made.
+    Raises OctavoError if there was one and there is no other error. Nothing is to be done without root, because the
+    files are ours, or if none could be created.
     """
     before = mode_filter.with_rings()
     try:

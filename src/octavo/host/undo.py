@@ -97,7 +97,7 @@ def undo(entry: Entry) -> Undone | None:
 
 
 def cut(content: object) -> str:
-    """What a journal has, in a piece of a line."""
+    """An entry of a journal, shortened to a part of a line."""
     text = repr(content)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
@@ -111,9 +111,9 @@ def _check(kind: str, entry: Entry) -> None:
 
 
 def thaw(entries: Sequence[Entry]) -> None:
-    """Lets the children in these groups go on, so that they can be ended by a signal.
+    """Thaws the children in these groups, so that they can be ended by a signal.
 
-    A damaged entry is left here: `undo` says so.
+    Damaged entries are skipped here; `undo` reports them.
     """
     child_group = import_module("octavo.host.child_group")
     for entry in entries:
@@ -133,7 +133,7 @@ def undo_process(entry: Entry) -> Undone | None:
 
 
 def undo_directory(entry: Entry) -> Undone | None:
-    """Removes a directory of ours, never through a mount: what is mounted there may be somebody's."""
+    """Removes a directory of ours, never through a mount, which may belong to somebody else."""
     path = state_path(entry["path"])
     with opened_parent(path) as parent:
         if parent is None or not os.path.lexists(parent[1]):

@@ -130,7 +130,7 @@ def _pool_of(file: Path) -> PoolState:
 
 
 def kept() -> list[Entry]:
-    """What was applied and not undone. Raises HostError when the record of it is damaged."""
+    """The changes that were applied and not undone. Raises HostError if their record is damaged."""
     try:
         return json.loads(_record().read_text())["applied"]
     except FileNotFoundError:

@@ -19,14 +19,14 @@ _SETTING = re.compile(r"^[ \t]*-?[ \t]*vm[./]nr_hugepages[ \t]*=[ \t]*(\d{1,18})
 
 @dataclass(frozen=True, slots=True)
 class AtBoot:
-    """Pages of one size, and the file that says so."""
+    """Pages of one size, and the file that sets them."""
 
     pages: int
     said_by: str
 
 
 def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
-    """What is set for this page size at boot, None when nothing is. A sysctl comes after the command line."""
+    """The number set for this page size at boot, None if there is none. A sysctl overrides the command line."""
     found = _command_line(page, default, root)
     if page != default:
         return found

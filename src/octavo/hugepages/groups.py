@@ -31,7 +31,8 @@ class GroupLimit:
     reservations: bool
 
     def room(self, own: int) -> int:
-        """What a server may have in it that has mapped `own` bytes, of which no more are used than the group uses."""
+        """The bytes that a server may have in the group if it has mapped `own` bytes, of which no more are used than
+        the group uses."""
         return max(0, self.limit - self.used + min(own, self.used))
 
 
@@ -77,7 +78,7 @@ def _limit(group: Path, page: int, reservations: bool) -> GroupLimit | None:
 def group_directories(controller: str, pid: int | None, proc: Path = _PROC) -> Generator[Path, None, None]:
     """The directories of a process's groups of this controller, from its own to the topmost that is mounted here.
 
-    In a container the path may lead above what is mounted; the mounted root is then all that can be seen.
+    In a container the path may lead above the mount; only the mounted root is then visible.
     """
     try:
         groups = lines(proc / str(pid or "self") / "cgroup")

@@ -51,7 +51,8 @@ class ServerPages:
 
     @property
     def unsettled(self) -> tuple[str, ...]:
-        """Settings that wait for a restart and may change what the server needs: it tells of those in force only."""
+        """Settings that wait for a restart and may change what the server needs: it reports only the need of those in
+        force."""
         return tuple(name for name in self.pending if name not in _WEIGHTLESS)
 
     def as_dict(self) -> dict[str, Any]:

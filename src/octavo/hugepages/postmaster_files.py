@@ -20,7 +20,7 @@ _QUOTED = re.compile(r'"([^"]*)"')
 @dataclass(frozen=True, slots=True)
 class Running:
     """A server that runs on a data directory: its postmaster here, whether it is in a container, and how to reach it
-    (empty where its lock file does not say)."""
+    (empty if its lock file does not contain that)."""
 
     pid: int
     apart: bool

@@ -34,7 +34,7 @@ def print_plan(document: dict[str, Any], screen: "Console") -> None:
 
 
 def print_apply(document: dict[str, Any], screen: "Console") -> None:
-    """What was asked for and what came, as /proc/meminfo names it."""
+    """Prints requested and allocated pages, with the names of /proc/meminfo."""
     size = human_size(document["page_bytes"])
     if document["asked_pages"] == 0:
         print(f"nothing to do: {document['needed_pages']} pages of {size} are available for the server")

@@ -33,9 +33,10 @@ _LEVEL = re.compile(r"\b(FATAL|DETAIL|LOG|HINT):\s+(.*\S)")
 
 @contextmanager
 def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, int], str], str], None, None]:
-    """What asks the cluster for a setting at a huge_page_size in bytes (0: its own), and who answers.
+    """A function that reads a setting of the cluster at a huge_page_size in bytes (0: its own), and the program that it
+    uses.
 
-    Raises UsageError when it is no cluster or a server runs on it, HostError when we may not or have no program.
+    Raises UsageError if it is not a cluster or a server runs on it, HostError without permission or without a program.
     """
     directory, data = _directories(pgdata)
     owner = _owner(data)

@@ -85,7 +85,7 @@ def make_cells(
 
 
 def too_short(seconds: float, asked: float) -> str | None:
-    """Why a trial of so many seconds is not believed."""
+    """Why a trial of so many seconds is invalid."""
     return f"ran {seconds:.2f} s of the {asked:g} s requested" if seconds < SHORTEST_DURATION * asked else None
 
 

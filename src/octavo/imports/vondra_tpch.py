@@ -130,7 +130,7 @@ class _Trial:
 
     @property
     def levels(self) -> dict[str, str]:
-        """What tells its cell from others; the WAL segment is its load."""
+        """The levels that identify its cell; the WAL segment is its load."""
         data, wal, data_segment, _ = self.geometry
         return {"data_block": data, "wal_block": wal, "data_segment": data_segment, "phase": self.phase}
 

@@ -83,7 +83,7 @@ class _Family:
         self._children = ProcFile(path) if path.exists() else None  # a kernel with CONFIG_PROC_CHILDREN
 
     def read(self) -> Reading:
-        """One look at all of them."""
+        """One reading of all processes."""
         pids = {self._root, *self._child_pids()}
         for pid in self._members.keys() - pids:
             self._bury(pid)

@@ -41,7 +41,7 @@ class Profile:
     metrics = (_SHARE,)
 
     def start(self, server: Server) -> Stop:
-        """Raises UnavailableError without a perf that may look at the whole machine."""
+        """Raises UnavailableError without a perf that may observe the whole machine."""
         try:
             perf_events.close(perf_events.open_event(_CLOCK, cpu=min(os.sched_getaffinity(0))))
             found = children.run(["perf", "version"], server.journal, role="perf version")
@@ -84,7 +84,7 @@ class Profile:
 
 
 def error_line(text: str) -> str:
-    """What perf wrote, in a line: what follows its "Error:", else its first line, without its progress.
+    """perf's message in one line: the text after "Error:", else its first line, without progress output.
 
     >>> error_line("WARNING: maps are restricted\\n\\nError:\\nAccess to monitoring is limited.\\nAdjust it\\n")
     'Access to monitoring is limited.'

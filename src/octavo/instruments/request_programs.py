@@ -96,8 +96,8 @@ def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, in
 
 
 def submitted(counts: int, names: int, device: int | None, fields: Mapping[str, int]) -> bytes:
-    """At block_bio_queue, for a device without requests of its own: counts as `issued` does what a process submits to
-    it, before it is split and passed on, and notes the process's name."""
+    """At block_bio_queue, for a device without requests of its own: counts, like `issued`, the bios that a process
+    submits to it, before they are split and passed on, and records the process's name."""
     return assemble([
         *_place(device, fields),
         *_call(PID),

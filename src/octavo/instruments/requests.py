@@ -35,8 +35,8 @@ class DeviceRequests:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError without root. Of a volume that makes no requests itself (device mapper, md) what is
-        submitted to it is counted."""
+        """Raises UnavailableError without root. For a volume that makes no requests itself (device mapper, md),
+        submissions to it are counted."""
         if target.directory is None:
             raise UnavailableError(target.no_directory)
         device, submitted = volume_under(target.directory)

@@ -10,10 +10,10 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server that is watched. What cannot be seen of it is None, and a reason says why.
+    """An observed server. Facts that are not visible are None, with a reason.
 
-    `query` gives the rows of a query from `postgres/sql`, in its version for the server; `backend` is the process that
-    answers it.
+    `query` returns the rows of a query from `postgres/sql`, in its version for the server; `backend` is the process
+    that executes it.
     """
 
     query: Callable[[str], Rows]

@@ -45,7 +45,7 @@ class WalActivity:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Available on every supported version; what a version does not count is left out."""
+        """Available on every supported version; figures that a version does not count are left out."""
 
         def read() -> Reading:
             return {None: target.query("wal_counters")[0]}

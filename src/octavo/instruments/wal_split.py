@@ -23,7 +23,7 @@ class WalSplit:
     metrics = (_INSPECTED, _RECORDS, _IMAGES, _HEADERS, _CREATED)
 
     def start(self, server: Server) -> Stop:
-        """Notes where the WAL stands. Raises UnavailableError when the build has no pg_waldump."""
+        """Records the WAL position. Raises UnavailableError if the build has no pg_waldump."""
         if not server.build.program("pg_waldump").exists():
             raise UnavailableError("the build has no pg_waldump")
         before, there = position(server), segments(server.directory)

@@ -24,7 +24,7 @@ _BITMAP_ONLY = ("enable_seqscan", "enable_indexscan", "enable_indexonlyscan", "e
 
 @dataclass(frozen=True, slots=True)
 class VisitedBlocks:
-    """What a query's bitmap heap scan visits."""
+    """The blocks that a query's bitmap heap scan visits."""
 
     relation: str
     """Schema and name, as SQL writes them."""
@@ -80,8 +80,8 @@ def blocks_of_query(sql: str, dsn: str) -> VisitedBlocks:
 
 
 def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks:
-    """Asks the server of an autocommit connection. The query itself is planned, never run; all is read-only, and each
-    statement ends after 30 s.
+    """Queries the server over an autocommit connection. The query itself is planned, never run; everything is
+    read-only, and each statement ends after 30 s.
 
     Raises UsageError for a query without a bitmap heap scan that stands by itself, HostError when the server cannot be
     asked.

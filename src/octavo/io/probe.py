@@ -31,7 +31,7 @@ _FEWEST = 64  # a file holds this many of the largest requests, so that reads ar
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Probe:
-    """What is probed, for how many seconds in all."""
+    """The target of a probe, and its total time in seconds."""
 
     path: Path
     seconds: float

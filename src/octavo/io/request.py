@@ -22,7 +22,7 @@ _STRIDE_RUNS = 16
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """The command line of `octavo io`; None is what was not given."""
+    """The command line of `octavo io`; options that were not given are None."""
 
     files: tuple[Path, ...]
     pattern: str

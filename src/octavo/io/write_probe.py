@@ -38,7 +38,7 @@ _DEPTH = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WriteProbe:
-    """What is written to, for how many seconds in all; `lose_device` allows a block device."""
+    """The target of writes, and the total time in seconds; `lose_device` allows a block device."""
 
     path: Path
     seconds: float

@@ -18,7 +18,7 @@ class DiskTotals:
     discarded_bytes: int | None = None
 
     def since(self, before: "DiskTotals") -> "DiskTotals":
-        """The difference; counters that began anew (a disk that was taken away) count from zero."""
+        """The difference; counters that were reset (a removed disk) count from zero."""
         if self.reads < before.reads or self.writes < before.writes:
             return self
         return DiskTotals(

@@ -11,7 +11,7 @@ from octavo.iotop.request_source import RequestCount
 
 
 class FromProc:
-    """Compares two looks at the table of processes."""
+    """Compares two readings of the process table."""
 
     name = "proc"
     lost = 0
@@ -21,7 +21,7 @@ class FromProc:
         self._before = read_table(proc, storage=True)
 
     def take(self) -> list[RequestCount]:
-        """What processes fetched and dirtied since the last time, of those that we may look at."""
+        """The bytes that visible processes fetched and dirtied since the previous call."""
         now = read_table(self._proc, storage=True)
         read = growth(self._before, now, _read)
         written = growth(self._before, now, _written)

@@ -23,7 +23,7 @@ class InFlight:
         return self._asked.off
 
     def sample(self) -> None:
-        """Adds what is in flight now."""
+        """Adds the requests in flight now."""
         self._bytes.update({row["pid"]: row["bytes"] for row in self._asked.rows()})
 
     def take(self) -> dict[int, float]:

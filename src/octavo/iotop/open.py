@@ -25,10 +25,10 @@ _ONLY_PROC = (
 def open_source(
     choice: Choice, device: int | None, journal: Callable[[], Journal], *, submitted: bool = False
 ) -> tuple[RequestSource, dict[str, str]]:
-    """The source, and what cannot be seen with it. Raises HostError when the one that was asked for cannot be had.
+    """The source, and what it cannot show. Raises HostError if the requested source is not available.
 
-    `device` narrows it to a disk (dev_t) where the source knows disks; `submitted` where that makes no requests itself
-    (`devices.without_queue`). The journal is only made for what needs undoing.
+    `device` limits it to a disk (dev_t) if the source distinguishes disks; `submitted` is for one that makes no
+    requests itself (`devices.without_queue`). The journal is created only if something needs undoing.
     """
     blind: dict[str, str] = {}
     makers: dict[str, Callable[[], RequestSource]] = {

@@ -26,7 +26,7 @@ class SystemCalls:
 
 @dataclass(frozen=True, slots=True)
 class AskedOf:
-    """What a process asked for."""
+    """The system calls of a process."""
 
     read: SystemCalls
     write: SystemCalls
@@ -46,7 +46,7 @@ class AskedOf:
 
 
 class AskedBytes:
-    """Compares two looks at every process that we may look at."""
+    """Compares two readings of every process that we may read."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc

@@ -48,7 +48,7 @@ class State:
         return {name: achieved.as_dict() for name, achieved in self.achieved.items()}
 
     def drifted(self) -> list[str]:
-        """What somebody has changed since, as `knob: path: was became is`."""
+        """Values that somebody has changed since, as `knob: path: was became is`."""
         return [f"{name}: {line}" for name, achieved in self.achieved.items() for line in achieved.drifted()]
 
 

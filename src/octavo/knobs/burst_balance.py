@@ -11,7 +11,7 @@ _CREDITS: dict[str, Callable[[], float]] = {}
 
 @contextmanager
 def published(number: str, credits: Callable[[], float]) -> Generator[None, None, None]:
-    """Within the context `credits_under` tells this volume's credits; `number` is its device's, such as 7:0."""
+    """Within the context `credits_under` returns this volume's credits; `number` is its device's, such as 7:0."""
     _CREDITS[number] = credits
     try:
         yield

@@ -114,7 +114,7 @@ def _pin(addresses: list[int]) -> list[int]:
 
 
 def main() -> None:
-    """Fills, frees, says what is held, and stays until its input ends."""
+    """Fills, frees, prints what is held, and stays until its input ends."""
     most, huge, reserve, kind = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out all the same, it is this that goes
     address = _checked(_libc.mmap(None, most, _READ_WRITE, _PRIVATE_ANONYMOUS_NORESERVE, -1, 0), "mmap")

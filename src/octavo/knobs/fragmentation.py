@@ -58,7 +58,7 @@ class Fragmentation:
 
 
 def parse(level: str) -> Fragmentation | None:
-    """What a level means; None for `none`. Raises UsageError.
+    """The parsed level; None for `none`. Raises UsageError.
 
     >>> parse("90%/pinned")
     Fragmentation(share=0.9, size=None, kind='pinned')

@@ -36,7 +36,7 @@ class Pool:
 
 
 def settings(level: str) -> dict[str, str]:
-    """What the server is told: on, not try, so that it does not silently run without.
+    """The server's settings: on, not try, so that it does not silently run without huge pages.
 
     >>> settings("off"), settings("1GB")
     ({'huge_pages': 'off'}, {'huge_pages': 'on', 'huge_page_size': '1GB'})
@@ -61,9 +61,10 @@ def cannot(level: str, sys: Path = _SYS) -> str | None:
 
 @contextmanager
 def pools(wanted: Mapping[int, int], journal: Journal, sys: Path = _SYS) -> Generator[dict[int, Pool], None, None]:
-    """So many pages more of each size in bytes, given back at the end; yields what the kernel gave.
+    """Allocates so many more pages of each size in bytes, and releases them at the end; yields the number that the
+    kernel gave.
 
-    `wanted` is what `postgres -C shared_memory_size_in_huge_pages` says under `settings` (PostgreSQL 15 and later).
+    `wanted` is the output of `postgres -C shared_memory_size_in_huge_pages` under `settings` (PostgreSQL 15 and later).
     """
     with ExitStack() as stack:
         given: dict[int, Pool] = {}

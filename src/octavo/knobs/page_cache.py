@@ -76,7 +76,7 @@ def measured(directory: Path) -> int:
 
 
 class PageCache:
-    """Checks what the volume gave: the volume itself is made by `device`, which asks `filesystem_of`."""
+    """Checks the unit that the volume achieved; `device` makes the volume itself, with `filesystem_of`."""
 
     factor = Factor("page_cache", "run", "unit in which the page cache reads", AS_FOUND, one_of(AS_FOUND, *LEVELS))
 

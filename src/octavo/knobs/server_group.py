@@ -22,7 +22,7 @@ def server_group(
 ) -> Generator[Path | None, None, None]:
     """The group in which a cell's server is started; None where it needs none.
 
-    `huge_page_bytes` is what the server takes in huge pages: it is subtracted from the limit. Raises HostError when
+    `huge_page_bytes` is the server's memory in huge pages, which is subtracted from the limit. Raises HostError when
     the host has no controller for it.
     """
     limit = levels.get("memory", "none")

@@ -47,7 +47,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class VolumeType:
-    """What a volume gives for good, what more while its credits last, and the largest request that counts as one.
+    """A volume's permanent limits, its limits while credits last, and the largest request that counts as one.
 
     The limits are for reads and writes together, as volumes have them.
     """
@@ -66,7 +66,7 @@ class VolumeType:
 
     @property
     def at_first(self) -> DeviceLimits:
-        """What it gives as long as its first credits last."""
+        """Its limits while its first credits last."""
         return self.highest if self.burst is None or self.burst.credits else self.baseline
 
 
@@ -102,7 +102,7 @@ def known_volume(level: str) -> VolumeType | None:
 
 
 def as_achieved(limits: DeviceLimits, rates: Mapping[str, float]) -> DeviceLimits:
-    """What a probe got of these limits (`device_limit_achieved` of a trial's facts), where that is less.
+    """The rates that a probe achieved under these limits (`device_limit_achieved` of a trial's facts), if lower.
 
     >>> as_achieved(DeviceLimits(1000.0, None), {"reads_per_second": 950.0, "writes_per_second": 970.0})
     DeviceLimits(requests=970.0, bytes=None)

@@ -78,7 +78,7 @@ def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
 
 
 def undo_swap(entry: Entry) -> Undone | None:
-    """Takes the swap out of use: what is in it comes back to memory."""
+    """Disables the swap: its contents return to memory."""
     device = f"/dev/{entry['device']}"
     if entry["boot_id"] != boot_id() or device not in swaps():
         return None

@@ -28,7 +28,7 @@ def seconds_measured(trials: Sequence[TrialRecord]) -> float:
 
 
 def seconds_of(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str, float]:
-    """What a trial of each cell takes of a round, by those that were measured; the mean of all for a cell without any.
+    """The time of a trial of each cell in a round, from measured ones; the mean of all for a cell without any.
 
     Trials that ran side by side share their time.
     """

@@ -28,8 +28,8 @@ FORMATS: dict[str, Writer] = {
 
 
 def check_compiler(compiler: str) -> None:
-    """Raises UsageError for one that compiles for another machine: what strips programs and finds what they need is of
-    this one."""
+    """Raises UsageError for one that compiles for another machine, because the tools that strip programs and find their
+    libraries are for this one."""
     if machine := cross.machine_of(compiler):
         raise UsageError(f"--package: {compiler} compiles for {machine}; make packages for that on such a machine")
 

@@ -23,7 +23,7 @@ _OF_THE_WAY = ("files", "key", "made", "origin", "source")
 
 @dataclass(frozen=True, slots=True)
 class PackageContents:
-    """The files of a package, complete below `prefix`, and what is known of them."""
+    """The files of a package, complete below `prefix`, and their metadata."""
 
     prefix: Path
     names: PackageNames

@@ -55,8 +55,8 @@ def pack(build: Build, file: Path) -> str:
 
 
 def unpack(name: str, file: Path, digest: str, journal: Journal) -> Build:
-    """Puts a packed build into the cache under its name, unless it is there. Raises OctavoError for what is not whole,
-    not what the digest says, no build of that name, or does not start here."""
+    """Puts a packed build into the cache under its name, unless it is there. Raises OctavoError if it is incomplete,
+    has another digest, is not a build of that name, or does not start here."""
     check_name(name)
     if file.stat().st_size > MOST_PACKED or sha256_of(file) != digest:
         raise OctavoError(f"{name}: the received archive differs from the sent one (sha256)")

@@ -39,7 +39,7 @@ class Command:
 
     @property
     def source(self) -> str:
-        """What a compilation compiles."""
+        """The source of a compilation."""
         return self.words[self.words.index("-c") + 1]
 
     def to_standard_output(self, *before: str) -> str:
@@ -48,7 +48,7 @@ class Command:
         return " ".join([first, *before, *rest, "-E", "-P"])
 
     def of_text(self, text: str, output: str) -> str:
-        """The compilation of a source that is preprocessed already; its warnings were told before."""
+        """The compilation of preprocessed source; its warnings have been printed before."""
         replaced = {self.source: text, self.output: output}
         words = [replaced.get(word, word) for word in self._without({"-MD"}, {"-MQ", "-MF"})]
         return " ".join([*words, "-w"])

@@ -39,10 +39,10 @@ def _keys(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Those that are known, and a place for those to come.
+    """The known findings, and a place for new ones.
 
-    `compiler` says which compiler it is and for which machine it compiles, `source` is the source's sha256, `cache` the
-    directory of the compiler's cache, None without one.
+    `compiler` is the compiler and its target machine, `source` is the source's sha256, `cache` the directory of the
+    compiler's cache, None without one.
     """
 
     compiler: str

@@ -75,7 +75,7 @@ def build_together(
 
 
 class Graph:
-    """What has to be made again for other sizes, and where it is put."""
+    """The files to make again for other sizes, and their destinations."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Graph:
         return path
 
     def run(self, wanted: Mapping[str, Sizes], finish: Callable[[Sizes], None]) -> None:
-        """Makes everything for the wanted sizes; `finish` is called, beside the work, for each that is complete."""
+        """Makes everything for the requested sizes; `finish` is called concurrently for each that is complete."""
         file = self._build / "sizes.ninja"
         lines = [RULE]
         written: set[str] = set()

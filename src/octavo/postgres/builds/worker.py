@@ -34,7 +34,7 @@ _LONGEST_LOG = 2 * 1024**2
 
 
 def main(request: Path) -> int:
-    """Makes what the request asks for. Returns the exit code."""
+    """Executes the request. Returns the exit code."""
     asked: dict[str, Any] = json.loads(request.read_text())
     os.umask(0o022)
     with Path(asked["source"]).open("rb") as source:

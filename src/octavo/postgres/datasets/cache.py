@@ -48,7 +48,7 @@ def datasets_directory() -> Path:
 
 
 def log_path(name: str) -> Path:
-    """Where the server that makes a load logs: beside the load, because a load that fails is removed."""
+    """The log of the server that makes a load: next to the load, because a load that fails is removed."""
     return datasets_directory() / f"{name}.log"
 
 

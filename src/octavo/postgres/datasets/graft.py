@@ -91,7 +91,7 @@ def _supply(target: Path, before: Counters, segment: int, segments: int, journal
 
 
 def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
-    """What a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
+    """The files that a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
 
     Made once per build, WAL segment and checksums; some 50 kB. No server starts on it.
     """

@@ -57,7 +57,7 @@ def ensure_dataset(
     database_bytes: int = 0,
     first: Dataset | None = None,
 ) -> Dataset:
-    """The dataset, loaded now if the cache does not have it; it stays there while this process lives.
+    """The dataset, loaded now if the cache does not have it; it is kept there while this process lives.
 
     A load is made by the first build that asks for it, with that build's WAL block and segments of 16 MB; it serves
     every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE), unless its contents say that it is unvacuumed, and a
