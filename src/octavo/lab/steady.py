@@ -27,12 +27,12 @@ LONGEST_SECONDS = 1800.0
 def reach_steady(
     server: Server, window: Callable[[int], None], phase: float, clock: Callable[[], float] = time.monotonic
 ) -> dict[str, Any]:
-    """Runs windows of the workload until the regime is steady; returns facts on how that came.
+    """Runs windows of the workload until the regime is steady; returns facts on how it was reached.
 
-    `window` runs the workload for a few seconds; it gets the number of the window. Where checkpoints come before images
-    are few, the trial begins at `phase` of a cycle, a fraction that should differ from round to round: what a trial of
-    less than a cycle measures depends on it. Raises OctavoError when the server is not steady after half an hour: the
-    plan's max_wal_size or checkpoint_timeout is too large for this workload.
+    `window` runs the workload for a few seconds; it gets the number of the window. If checkpoints come before images
+    are few, the trial begins at `phase` of a cycle, a fraction that should differ from round to round, because the
+    result of a trial shorter than a cycle depends on it. Raises OctavoError if the server is not steady after half an
+    hour: the plan's max_wal_size or checkpoint_timeout is too large for this workload.
     """
     began = clock()
     count = _checkpoints(server)

@@ -54,14 +54,14 @@ SCALE = 2
 
 @dataclass(frozen=True, slots=True)
 class OperationsReport:
-    """What was tried with a build, in the table's order."""
+    """The results of operations with a build, in the table's order."""
 
     build: Build
     outcomes: tuple[OperationOutcome, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed; what was skipped counts neither way."""
+        """Whether nothing failed; skipped operations do not count."""
         return all(outcome.result != "failed" for outcome in self.outcomes)
 
 

@@ -75,7 +75,7 @@ def write(server: Server, transactions: int) -> None:
 
 
 def read(server: Server) -> Contents:
-    """What every table holds."""
+    """The contents of every table, as row count and digest."""
     with server.connect("octavo") as connection:
         names = [row["name"] for row in connection.execute(_TABLES).fetchall()]
         tables: dict[str, tuple[int, str]] = {}
@@ -87,7 +87,7 @@ def read(server: Server) -> Contents:
 
 
 def check_same(expected: Contents, found: Contents, where: str) -> str:
-    """What was compared, in words. Raises OctavoError that names the first table that differs."""
+    """Compares, and describes the comparison in words. Raises OctavoError with the first table that differs."""
     for name in sorted({*expected.tables, *found.tables}):
         wanted, there = expected.tables.get(name), found.tables.get(name)
         if wanted is None:

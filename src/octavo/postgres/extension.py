@@ -54,9 +54,9 @@ class InstalledExtension:
 
 
 def installed_extensions(build: Build) -> list[dict[str, Any]]:
-    """The records of what was added to the build, by name: `name`, `version`, `files` (path: sha256) and more.
+    """The records of the extensions added to the build, by name: `name`, `version`, `files` (path: sha256) and more.
 
-    `problem` is what a server said when the extension was tried on it, None when it worked; it may be missing.
+    `problem` is the server's message when the extension was tried, None if it worked; it may be missing.
     """
     return [json.loads(path.read_text()) for path in sorted(_records(build).glob("[!.]*.json"))]
 
@@ -110,8 +110,8 @@ def source_digest(directory: Path) -> str:
 def try_extension(installed: InstalledExtension, journal: Journal, account: Account) -> str | None:
     """Creates the extensions on a scratch server of the build (a library without one is loaded), once per source.
 
-    Returns what the server says against it, or None when it works, and keeps that in the record as `problem`. A
-    library that wants to be preloaded is, when the server says so.
+    Returns the server's error, or None if it works, and keeps that in the record as `problem`. A library is preloaded
+    if the server reports that it has to be.
     """
     build, record = installed.build, installed.record
     if "problem" in record and record["problem"] is None:

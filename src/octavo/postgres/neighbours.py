@@ -32,7 +32,7 @@ class Neighbours:
 
 
 def neighbours(stack: Sequence[Layer]) -> list[Neighbours]:
-    """What can be said of this stack, from the CPU down to the device."""
+    """Sentences on how the layers of this stack interact, from the CPU down to the device."""
     sizes: dict[str, int] = {layer.layer: layer.size_bytes for layer in stack if layer.size_bytes}
     lines = [
         *_huge_pages(stack, sizes),

@@ -49,7 +49,7 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w$.*-]*")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A node and what is below it. `what` is its type with what makes it another; `relation` and `index` by name."""
+    """A node and its subtree. `what` is its type with its distinguishing properties; `relation` and `index` by name."""
 
     what: str
     relation: str | None = None

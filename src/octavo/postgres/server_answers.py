@@ -102,7 +102,7 @@ class _Context:
 
 @cache
 def plain() -> _Context:
-    """For `psycopg.Connection.connect(context=…)`: what the server's types become."""
+    """For `psycopg.Connection.connect(context=…)`: the conversion of the server's types."""
     found = AdaptersMap(postgres.adapters)
     special: dict[str, type[Loader]] = {
         **dict.fromkeys(_WHOLE, _Whole), "numeric": _Numeric, "json": _Json, "jsonb": _Json,
@@ -120,7 +120,7 @@ def plain() -> _Context:
 
 @contextmanager
 def as_data_error() -> Generator[None, None, None]:
-    """What fails at the server's answer fails as psycopg's own errors do."""
+    """Turns errors caused by the server's answer into psycopg's own errors."""
     try:
         yield
     except (psycopg.Error, StopIteration):

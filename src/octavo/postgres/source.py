@@ -22,11 +22,11 @@ __all__ = ["Source", "find_source", "sha256_of", "unpack", "unpack_file"]
 
 
 def find_source(version: str, journal: Journal, local: Path | None = None) -> Source:
-    """The source of a major (`18`: the newest to be had) or minor (`18.6`) version.
+    """The source of a major (`18`: the newest available) or minor (`18.6`) version.
 
-    With `local` that file or directory and nothing else. Otherwise the newest that was fetched before, so that a
-    major version stays at its minor one until the user asks for another; then each kind that is fetched.
-    Raises UsageError when `local` is not it, HostError when none has it, naming what was tried.
+    With `local` only that file or directory. Otherwise the newest that was fetched before, so that a major version
+    stays at its minor one until the user requests another; then each kind of source that is fetched. Raises UsageError
+    if `local` is another version, HostError if no source has it, with the list of attempts.
     """
     if not is_version(version):
         raise UsageError(f"{version!r} is not a PostgreSQL version; write 18, or a minor release such as 18.6")

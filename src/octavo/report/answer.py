@@ -64,7 +64,7 @@ class ConditionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the report opens with: one `headline`, and `lines` with a sentence each."""
+    """The beginning of the report: one `headline`, and `lines` with a sentence each."""
 
     headline: str
     lines: tuple[str, ...]

@@ -235,7 +235,7 @@ def step_of(ratio: float) -> int:
 
 
 def colour(step: int, theme: Theme) -> tuple[int, int, int]:
-    """The colour of a step. Even the first one can be told from none."""
+    """The colour of a step. Even the first one is distinguishable from none."""
     share = (abs(step) + 0.5) / (len(STEPS) + 0.5) if step else 0.0
     return diverging(math.copysign(share, step), theme)
 

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Remembered(dict[str, Any]):
-    """A document that is shown and no longer changed, with the answers to what was asked of it."""
+    """A document that no longer changes, with cached results of functions on it."""
 
     def __init__(self, document: Any) -> None:
         super().__init__(document)

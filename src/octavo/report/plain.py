@@ -24,7 +24,7 @@ def spaced(text: object) -> str:
 
 
 def condition_text(condition: str) -> str:
-    """A condition as prose: what it means first."""
+    """A condition as prose, its meaning first."""
     return in_prose(clean(condition))
 
 
@@ -85,7 +85,7 @@ def _single(factor: str) -> str:
 
 
 def cell_heading(document: Document) -> str:
-    """What heads a column of cells: the factors that their labels name."""
+    """The heading of a column of cells: the factors in their labels."""
     factors = compared(document)
     named = all(
         cell["control"] or cell["label"] == "/".join(str(cell["levels"].get(factor)) for factor in factors)

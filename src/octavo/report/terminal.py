@@ -235,7 +235,7 @@ def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]
 
 
 def note(cell: Row, negative: set[str]) -> str:
-    """What a cell is for, behind its label."""
+    """The role of a cell, shown after its label."""
     return " (A/A)" if cell["control"] else " (negative control)" if cell["id"] in negative else ""
 
 

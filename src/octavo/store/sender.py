@@ -16,7 +16,7 @@ _TRIAL_PATIENCE = 10.0
 
 
 class TrialSender:
-    """What the coordinator of a run adds its trials through. For a store that is a file it does nothing more."""
+    """The interface by which the coordinator of a run adds trials. For a store that is a file it adds nothing."""
 
     def __init__(self, store: Store, kept: KeptTrials | None = None, notice: Notice = unheard) -> None:
         """`notice` is given a line for each trial that is set aside."""

@@ -22,7 +22,7 @@ _LONGEST_REASON = 1000
 
 @dataclass(frozen=True, slots=True)
 class SetAsideTrial:
-    """One of them. `run` is empty where the content does not say it."""
+    """A trial that was set aside. `run` is empty if the content does not contain it."""
 
     run: str
     reason: str
@@ -89,4 +89,4 @@ Notice = Callable[[str], None]
 
 
 def unheard(_: str) -> None:
-    """Ignores what it is given."""
+    """Ignores its argument."""

@@ -29,14 +29,14 @@ MOST_SERVERS = 256
 
 @dataclass(frozen=True, slots=True)
 class SimulatedServer:
-    """A server. Sizes are bytes; without a page cache (`None`) only what it asks the kernel for is counted.
+    """A server. Sizes are bytes; without a page cache (`None`) only its requests to the kernel are counted.
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
-    ("concentrated"), or each in turn ("spread"); else it is "merged". Above `dirty_background` (None: a tenth of the
-    page cache) the kernel writes, and what has been dirty for `dirty_expire`. This, the background writer's delay and
-    the interval of checkpoints (None: where the trace has them) are microseconds of the trace. WAL that passes through
-    the page cache is `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files of `log_kept`
-    bytes that are written over.
+    ("concentrated"), or each in turn ("spread"); else it is "merged". The kernel writes back above `dirty_background`
+    (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`. This, the background writer's
+    delay and the interval of checkpoints (None: where the trace has them) are microseconds of the trace. WAL that
+    passes through the page cache is `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files
+    of `log_kept` bytes that are written over.
     """
 
     data_block: int
@@ -63,9 +63,9 @@ class SimulatedServer:
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """What is asked of a trace: every combination is a server. Sizes are bytes; what is empty is the recorded one's.
+    """A request: every combination is a server. Sizes are bytes; empty values are the recorded server's.
 
-    `memory` is what shared_buffers and the page cache have together.
+    `memory` is the size of shared_buffers and page cache together.
     """
 
     path: Path
@@ -80,7 +80,7 @@ class SimulationRequest:
 
 
 def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int = 1024) -> tuple[int, ...]:
-    """Bytes of an option's sizes. Raises UsageError for what is no size, or is not allowed.
+    """Bytes of an option's sizes. Raises UsageError for an invalid size, or one that is not allowed.
 
     >>> sizes("--data-block", "4kB,8kB", (4096, 8192)), sizes("--memory", None)
     ((4096, 8192), ())
@@ -239,7 +239,7 @@ def _described(
 
 
 def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str]:
-    """What the figures do not say, most important first."""
+    """Limitations of the figures, most important first."""
     own = summary["page_size"]
     found: list[str] = []
     if (share := lost_share(summary)) > MOST_LOST:

@@ -95,7 +95,8 @@ def measure(
 
 
 def read(console: str, cpu: str, postgres: str, transactions: int) -> list[Atomics]:
-    """What the plugin printed. Raises OctavoError when it is not three times all counters for each transaction."""
+    """The counters that the plugin printed. Raises OctavoError unless there are three complete sets for each
+    transaction type."""
     marks: dict[int, dict[str, int]] = {}
     for match in _LINE.finditer(console):
         if match[2] == "program":

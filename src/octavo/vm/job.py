@@ -24,10 +24,11 @@ _MOST_BYTES = 1024**3
 def write(
     descriptor: int, arguments: Sequence[str], word: str, files: Mapping[str, Path], programs: Mapping[str, bytes] = {}
 ) -> None:
-    """Writes the archive to an open file. `files`: what the machine has below /scratch, by name; `programs`: ours.
+    """Writes the archive to an open file. `files`: the machine's files below /scratch, by name; `programs`: Octavo's
+    own.
 
-    Only directories and regular files are taken, as root's. Raises HostError when one cannot be read, UsageError when
-    they are too large.
+    Only directories and regular files are included, owned by root. Raises HostError if one cannot be read, UsageError
+    if they are too large.
     """
     with (
         os.fdopen(descriptor, "wb") as file,

@@ -41,7 +41,7 @@ OUTPUT = "image"
 
 
 def main(request: Path) -> int:
-    """Makes what the request asks for. Returns the exit code."""
+    """Executes the request. Returns the exit code."""
     asked: dict[str, Any] = json.loads(request.read_text())
     guest = {file.name: file.read_bytes() for file in resources.files("octavo.vm").joinpath("guest").iterdir()}
     os.umask(0o022)

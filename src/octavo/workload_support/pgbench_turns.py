@@ -39,7 +39,7 @@ _MOST_OUTPUT = 16 * 1024**2
 
 
 class PausablePgbench:
-    """A running pgbench, which stands still when its log is read: nothing is written meanwhile."""
+    """A running pgbench, which is paused while its log is read, so that nothing is written meanwhile."""
 
     def __init__(
         self,
@@ -79,7 +79,8 @@ class PausablePgbench:
     def finished(self) -> list[tuple[float, float]]:
         """The transactions that it has logged since the last call: CLOCK_MONOTONIC when each ended, and its seconds.
 
-        What is read is cut off, so that the files stay small. Failed transactions have no latency and are left out.
+        The part that was read is truncated, so that the files stay small. Failed transactions have no latency and are
+        left out.
         """
         for path in self._server.socket_directory.glob(f"{_PREFIX}.*"):
             if path not in self._logs:
@@ -174,7 +175,7 @@ def started(
     output: Path,
     count: Callable[[Iterable[str]], Counter[int]] | None = None,
 ) -> Generator[PausablePgbench, None, None]:
-    """A pgbench of `what` it is told to run, ended with the context. All it says goes to the file `output`.
+    """A pgbench with the options `what`, ended with the context. All its output goes to the file `output`.
 
     With `count`, which makes transactions by session of lines of the log, these are counted too.
     """
@@ -192,7 +193,7 @@ def started(
 
 
 def problems(code: int, output: str) -> tuple[str, ...]:
-    """What pgbench complains of, in the words of `pgbench_client`."""
+    """pgbench's problems, in the words of `pgbench_client`."""
     lines = [line for line in output.splitlines() if "error:" in line or "fatal:" in line]
     if code != 0:
         lines.append(f"pgbench ended with exit code {code}: {complaint(output, '')}")

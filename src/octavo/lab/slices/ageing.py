@@ -19,8 +19,8 @@ _LIMIT = Path("/proc/sys/vm/dirty_expire_centisecs")
 
 @contextmanager
 def ages_slowly(cells: int, journal: Journal, limit: Path = _LIMIT) -> Generator[int | None, None, None]:
-    """The limit for so many cells in turn, within the context; yields it in hundredths of a second, None where it may
-    not be changed."""
+    """The limit for so many cells that take turns, within the context; yields it in hundredths of a second, None if it
+    may not be changed."""
     if not_writable(limit) is not None:
         yield None
         return

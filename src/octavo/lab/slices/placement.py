@@ -41,10 +41,10 @@ def deal(used: Mapping[int, float], allowed: Mapping[int, frozenset[int]], chanc
 
 @dataclass(slots=True)
 class ShuffledPlacement:
-    """A freezer that deals the threads of its group over the CPUs while they are stopped.
+    """A freezer that redistributes the threads of its group over the CPUs while they are frozen.
 
-    A thread is bound to its CPU until the group goes on, and then free again: the slice begins where it was dealt, and
-    the scheduler goes on from there.
+    A thread is bound to its CPU until the group continues, and then unbound: the slice begins with this placement, and
+    the scheduler may change it from there.
     """
 
     freezer: GroupFreezer
@@ -55,7 +55,7 @@ class ShuffledPlacement:
 
     @property
     def how(self) -> str:
-        """What is stopped, and how it goes on."""
+        """What is paused, and how it continues."""
         return f"{self.freezer.how}; threads redistributed over the CPUs at each slice"
 
     def freeze(self) -> None:

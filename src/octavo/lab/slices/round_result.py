@@ -21,7 +21,7 @@ from octavo.workloads.base import BY_SESSION, CountsBySlices
 
 @dataclass(frozen=True, slots=True)
 class TurnsDone:
-    """The turns that ran, their pace (None for pieces), what they leave to the next, and what went on beside them."""
+    """The turns of a round, their pace (None for pieces), their carry-over, and other activity meanwhile."""
 
     pace: turns.Pace | None
     turns: turns.Turns | PieceTurns

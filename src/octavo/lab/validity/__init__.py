@@ -26,9 +26,9 @@ class Invalidity(NamedTuple):
 
 
 def first_doubt(evidence: Evidence, outcomes: Collection[str] = ()) -> Invalidity | None:
-    """Why the trial is invalid, by the first rule that says so, or None when it may be believed.
+    """Why the trial is invalid, by the first rule that rejects it, or None if it is valid.
 
-    Rules named in `outcomes` are not asked: what they find is what the plan wants to know.
+    Rules named in `outcomes` are not applied: the plan measures what they would reject.
     """
     found = (Invalidity(name, judge(evidence) or "") for name, judge in RULES.items() if name not in outcomes)
     return next((doubt for doubt in found if doubt.reason), None)

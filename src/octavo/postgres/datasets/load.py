@@ -76,7 +76,7 @@ def ensure_dataset(
 
 
 def load_bytes(database_bytes: int) -> int:
-    """About what a load takes in the cache, for a database of this size."""
+    """The approximate size of a load in the cache, for a database of this size."""
     return database_bytes + _CLUSTER_BYTES
 
 

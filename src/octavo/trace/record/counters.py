@@ -31,7 +31,7 @@ _LIMITS = SessionLimits(statement_timeout="10s", lock_timeout="100ms")
 def record(
     connection: UsersConnection, target: Any, writer: _core.TraceWriter, seconds: float, began: int
 ) -> list[str]:
-    """Counts for so long, and writes what was counted. Returns what could not be. Raises psycopg.Error."""
+    """Counts for so long, and writes the counts. Returns what could not be counted. Raises psycopg.Error."""
     before, io = work_of(target.query, target.version), _io(target)
     wal = WalMeter(target.query, writer, microseconds_since(began))
     deadline = time.monotonic() + seconds

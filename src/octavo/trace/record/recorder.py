@@ -52,8 +52,8 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """What is recorded. `most_overhead` is the part of the server's speed that may be lost, None for no limit;
-    `counters` are the server's alone, without page accesses."""
+    """A recording to make. `most_overhead` is the fraction of the server's speed that may be lost, None for no limit;
+    `counters`: only the server's counters, without page accesses."""
 
     dsn: str | None
     seconds: float
@@ -65,7 +65,7 @@ class RecordingRequest:
 
 @dataclass
 class RecordingResult:
-    """What became of it."""
+    """The result of a recording."""
 
     accesses: int = 0
     lost: int = 0

@@ -52,7 +52,8 @@ class WalCounters:
 
 
 class WalMeter:
-    """Writes what went into the WAL, a stretch at each `take`, and when the last checkpoint before the trace began."""
+    """Writes the WAL statistics, an interval at each `take`, and the time of the last checkpoint before the trace
+    began."""
 
     def __init__(self, query: Callable[[str], Rows], writer: _core.TraceWriter, time: int) -> None:
         """Raises what `query` raises."""
@@ -62,7 +63,7 @@ class WalMeter:
         self._find_checkpoint(time)
 
     def take(self, time: int) -> None:
-        """Writes what went in since the last time."""
+        """Writes the statistics since the previous call."""
         now, before = self._counters(time), self._before
         self._before = now
         self._find_checkpoint(time)

@@ -46,7 +46,7 @@ def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Pa
 
 
 def cpu_between(before: WorkCounters, after: WorkCounters, postmaster: int) -> float:
-    """CPU seconds of the postmaster and what it has begotten."""
+    """CPU seconds of the postmaster and its descendants."""
     tables = [
         {pid: work.processes[pid] for pid in tree(postmaster, work.processes) if pid in work.processes}
         for work in (before, after)

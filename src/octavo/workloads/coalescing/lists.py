@@ -28,7 +28,8 @@ _LOADS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BitmapScan:
-    """What one bitmap heap scan visits. `first_dirtied`: what the first scan of all made dirty, before VACUUM."""
+    """The blocks that one bitmap heap scan visits. `first_dirtied`: the blocks that the very first scan dirtied, before
+    VACUUM."""
 
     blocks: tuple[int, ...]
     first_dirtied: int
@@ -79,7 +80,7 @@ def fill(server: Server, table_bytes: int, load: int) -> None:
 
 
 def scan_of(server: Server, name: str) -> BitmapScan | None:
-    """What the load noted of a scan; None for what is none."""
+    """The load's record of a scan; None if it is not one."""
     row = server.connection.execute(
         "SELECT blocks, first_dirtied, dirtied FROM scans WHERE name = %s", (name,)
     ).fetchone()

@@ -127,7 +127,7 @@ class KernelPage:
         return parse_duration(levels["duration"])
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """The query until the page cache holds what it would after many runs: a run reads as much as the one before."""
+        """Runs the query until the page cache is in its steady state: until a run reads as much as the one before."""
         with server.connect(DATABASE) as connection:
             parallel.set_workers(connection, levels["workers"])
             before = float("inf")
@@ -204,9 +204,9 @@ def observations(runs: Sequence[QueryRun], block: int, unit: int) -> list[Observ
 
 
 def split(runs: Sequence[QueryRun], block: int, *, needs_none: bool, limits: DeviceLimits | None) -> list[Observation]:
-    """Reads needed and done, and what each of the two effects takes of a run's time where the limits are known.
+    """Reads needed and done, and the share of each of the two effects in a run's time if the limits are known.
 
-    `needs_none` where memory holds what is wanted. Empty where the device cannot be seen.
+    `needs_none` if memory holds the wanted blocks. Empty if the device is not visible.
     """
     reads = [run.reads for run in runs if run.reads is not None]
     read_bytes = [run.read_bytes for run in runs if run.read_bytes is not None]

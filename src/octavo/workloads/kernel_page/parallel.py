@@ -30,7 +30,7 @@ _WORTH_WORKERS = {
 
 
 def set_workers(connection: Connection[DictRow], workers: str) -> None:
-    """Holds the planner to so many workers."""
+    """Forces so many workers."""
     if workers == _AS_PLANNED:
         return
     asked = {"max_parallel_workers_per_gather": workers, **({} if workers == "0" else _WORTH_WORKERS)}

@@ -27,7 +27,7 @@ FACTORS = (
 
 
 def contents(levels: Levels) -> tuple[tuple[str, str], ...]:
-    """What the tables depend on beside the block size."""
+    """The factors that the tables depend on, besides the block size."""
     return (("workload", "pgio"), ("schemas", levels["schemas"]), ("scale", levels["scale"]))
 
 

@@ -50,7 +50,7 @@ query_wait_timeout = 0
 
 @dataclass(frozen=True, slots=True)
 class Pooler:
-    """A running pgbouncer: libpq's environment variables that lead to it, its process and who it runs as."""
+    """A running pgbouncer: libpq's environment variables for it, its process and its account."""
 
     environment: Mapping[str, str]
     account: Account

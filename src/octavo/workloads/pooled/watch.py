@@ -43,7 +43,7 @@ class Moment:
 
 @dataclass(slots=True)
 class WatchedMemory:
-    """What was seen: moments in order, and those with Pss, a quarter of the run apart."""
+    """The observations: moments in order, and those with Pss, a quarter of the run apart."""
 
     moments: list[Moment] = field(default_factory=list[Moment])
     with_pss: list[Moment] = field(default_factory=list[Moment])
@@ -65,7 +65,7 @@ class WatchedMemory:
         return found
 
     def story(self) -> str:
-        """Who weighs most at each quarter, as lines for the trial's log."""
+        """The heaviest process at each quarter, as lines for the trial's log."""
         lines: list[str] = []
         for moment in self.with_pss:
             victim, by_pss = first_victim(moment.processes), largest_by_role(moment.processes, "pss")
@@ -78,7 +78,7 @@ class WatchedMemory:
 
 @contextmanager
 def watched(postmaster: int, seconds: float) -> Generator[WatchedMemory, None, None]:
-    """Looks at the postmaster's processes until the context ends, with Pss at each quarter of so many seconds."""
+    """Observes the postmaster's processes until the context ends, with Pss at each quarter of so many seconds."""
     seen, ended, began = WatchedMemory(), threading.Event(), time.monotonic()
 
     def watch() -> None:

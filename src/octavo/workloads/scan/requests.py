@@ -28,7 +28,7 @@ class ReadRequests:
 
 
 def read_requests_of(connection: psycopg.Connection[DictRow], *, workers: bool) -> ReadRequests | None:
-    """What this session asked for until now; with parallel workers, what all of them did. None where nobody tells."""
+    """The requests of this session until now; with parallel workers, those of all of them. None if unknown."""
     version = connection.info.server_version
     if version >= _OWN_COUNTERS_SINCE:
         connection.execute("SELECT pg_stat_force_next_flush()")

@@ -94,7 +94,8 @@ class Tpch:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What would make runs differ: one process a query, no compilation. A plan's own settings replace these."""
+        """Settings that would otherwise make runs differ: one process per query, no JIT compilation. A plan's own
+        settings replace these."""
         return _SETTINGS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:

@@ -63,7 +63,7 @@ def check(
 
 
 def keys(rows: Sequence[Row], ordered_by: Sequence[int]) -> list[Row]:
-    """What rows are ordered by: these columns, counted from 0."""
+    """The sort key of rows: these columns, counted from 0."""
     return [tuple(row[column] for column in ordered_by) for row in rows]
 
 
@@ -103,12 +103,12 @@ def same(value: str, known: str) -> bool:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """What identifies a result: its rows in any order. Decimals come out the same at every block size."""
+    """The digest of a result: its rows in any order. Decimals are the same at every block size."""
     return digest_in_order(sorted(rows))
 
 
 def digest_in_order(rows: Sequence[Row]) -> str:
-    """What identifies rows in this order."""
+    """The digest of rows in this order."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update("\x1f".join(row).encode() + b"\x1e")

@@ -74,7 +74,7 @@ class Rows:
         select.select([self.pipe], [], [], _PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """Raises OctavoError when the generator has failed: what it wrote is not all, then."""
+        """Raises OctavoError if the generator has failed, because its output is then incomplete."""
         code = self.child.wait(_PATIENCE_SECONDS)
         if code != 0:
             words = (self.child.stderr.read(4096) if self.child.stderr else "").strip().splitlines()
