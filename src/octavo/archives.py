@@ -1,11 +1,11 @@
-"""Reading and unpacking tar archives of others: nothing lands outside of the target, by any entry, on every Python.
+"""Reading and unpacking untrusted tar archives: no entry is written outside of the target, with any version of Python.
 
-`opened` reads no more than an archive can need: `tarfile` keeps every entry, takes a long name of any length into
-memory, and before Python 3.11.14 and 3.13.6 goes round for ever where an entry has a size below zero (CVE-2025-8194).
+`opened` reads no more than an archive can need: `tarfile` keeps every entry, reads names of any length into memory, and
+before Python 3.11.14 and 3.13.6 loops for ever on an entry with a negative size (CVE-2025-8194).
 
-Not by `TarFile.extractall(filter=…)`: Python 3.11.2, which is Debian 12's, does not have it (it came with 3.11.4), and
-what it filters differs with the version. Here an archive has directories, files and links that stay inside; another
-entry is refused by its name, before anything is written.
+It does not use `TarFile.extractall(filter=…)`: Debian 12's Python 3.11.2 does not have it (it came with 3.11.4), and
+its filters differ between versions. Here an archive has directories, files and links that stay inside; any other entry
+is refused by name before anything is written.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""The errors that a user meets: one line each, naming the cause and the way out."""
+"""The errors that users see: one line each, with the cause and the fix."""
 
 import errno
 from collections.abc import Iterable

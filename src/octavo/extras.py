@@ -1,4 +1,4 @@
-"""What the verbs for a running server do without, so that a production host needs few packages (`octavo[lab]`)."""
+"""The packages that commands for a running server do not need, so that a production host needs few (`octavo[lab]`)."""
 
 from octavo.errors import HostError
 

@@ -1,7 +1,7 @@
-"""Where state lives: builds, datasets, runs and the journal below one directory, sockets in another.
+"""Locations of state: builds, datasets, runs and the journal below one directory, sockets in another.
 
-State holds other people's rows: the home may be entered by the servers' user, who has to reach builds and datasets, but
-not be listed, and what only its owner needs is the owner's alone.
+State contains users' data: the servers' user may enter the home, because it needs builds and datasets, but may not list
+it, and other files are readable by their owner alone.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a trial yields: numbers with their names and units."""
+"""The results of a trial: numbers with their names and units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

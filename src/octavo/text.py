@@ -1,4 +1,4 @@
-"""Text from outside (names, levels, messages of servers and clients, queries) made fit for where it is shown."""
+"""Text from outside (names, levels, messages of servers and clients, queries) made safe for display."""
 
 import io
 import re

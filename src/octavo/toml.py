@@ -1,4 +1,4 @@
-"""TOML that somebody else wrote: whatever is in it, the error is a line."""
+"""Untrusted TOML: whatever it contains, an error is one line."""
 
 import re
 import tomllib

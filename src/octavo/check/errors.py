@@ -1,4 +1,4 @@
-"""Error messages that a block size's limits cause, with the numbers that must be in them."""
+"""Error messages caused by a block size's limits, with the numbers that they must contain."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a block size allows, measured on a running server: the largest row, key and chunk, and defaults in blocks.
+"""The limits of a block size, measured on a running server: the largest row, key and chunk, and defaults in blocks.
 
 `python -m octavo.check.limits` measures every build of a version with 8 kB WAL blocks in the cache and prints
 the table of docs/experiments/regression.md.

@@ -1,4 +1,4 @@
-"""What came of a build's tests."""
+"""The results of a build's tests."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,8 @@
 """PostgreSQL's suites of Perl scripts (recovery, subscription, programs), each with its clusters, judged by TAP output.
 
-They are run here and not by prove, which stops all of them when one bails out. The scripts ask for shared_buffers in
-bytes, as few as 16 blocks of 8 kB. At another block they get as many blocks as at 8 kB: at 32 kB there would be no
-buffer left to pin, and at 1 kB eight times as many as a script wants to overflow.
+They are not run by prove, which stops all of them when one bails out. The scripts set shared_buffers in bytes, as few
+as 16 blocks of 8 kB. At another block size they get as many blocks as at 8 kB: otherwise at 32 kB no buffer would be
+left to pin, and at 1 kB there would be eight times as many as a script needs to overflow.
 """
 
 import itertools

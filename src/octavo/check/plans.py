@@ -1,4 +1,4 @@
-"""Recognising EXPLAIN's text output, line by line (explain.c): what is no plan is not taken for one."""
+"""Recognising EXPLAIN's text output, line by line (explain.c); other output is not recognised as a plan."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Running PostgreSQL's suites against an installed build, and judging what they say."""
+"""Running PostgreSQL's suites against an installed build, and judging their results."""
 
 import os
 import re

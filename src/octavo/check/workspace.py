@@ -1,4 +1,4 @@
-"""Where a build is tested: PostgreSQL's own tests from its source, compiled against the build as it was shipped."""
+"""Where a build is tested: PostgreSQL's own tests from its source, compiled against the installed build."""
 
 import os
 import secrets

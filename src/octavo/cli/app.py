@@ -1,6 +1,6 @@
 """`octavo`: the verbs, and the one place where an error becomes a line and an exit code.
 
-Heavy libraries are imported inside the verbs, where they are used, so that help answers at once.
+Heavy libraries are imported inside the verbs, where they are used, so that help is fast.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""`octavo build`: PostgreSQL at the chosen sizes, and what can be done with the builds."""
+"""`octavo build`: builds PostgreSQL at the chosen sizes, and tests or packages the builds."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""`octavo build ls | rm | path | exec | env`: finding one's way in the cache."""
+"""`octavo build ls | rm | path | exec | env`: listing, removing and using cached builds."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

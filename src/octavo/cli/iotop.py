@@ -1,4 +1,4 @@
-"""`octavo iotop`: who asks which disk for how much, in what sizes."""
+"""`octavo iotop`: live I/O by process, disk and request size."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Ratios with their intervals as lines of text that close in while a round in slices goes on."""
+"""Ratios with their intervals as lines of text, which narrow during a round in slices."""
 
 import math
 from collections.abc import Sequence

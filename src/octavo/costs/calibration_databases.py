@@ -1,4 +1,4 @@
-"""Where a calibration measures: a server of our own, or a database of our own on a user's server."""
+"""The database of a calibration: on a server of our own, or created on a user's server."""
 
 import os
 import secrets

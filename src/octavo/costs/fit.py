@@ -1,9 +1,10 @@
-"""Least squares: what a page, a row, an entry and an operator take, so that all queries together fit best.
+"""Least squares: the time of a page, a row, an index entry and an operator that fits all queries best.
 
 Errors are relative: a query of 3 ms counts as much as one of 3 s. The estimate is fitted to each query's median over
 the rounds, with no cost below zero (Lawson and Hanson, "Solving Least Squares Problems", 1974). The interval is that of
-Student's t over fits to single rounds, which are independent of each other; as it is one of means, it is widened by
-what medians of normal errors scatter more at the most. What the model does not have shows in the residuals instead.
+Student's t over fits to single rounds, which are independent of each other; as it is one of means, it is widened by the
+most that medians of normal errors scatter more than means. Errors of the model are not in it; they show in the
+residuals.
 """
 
 import math

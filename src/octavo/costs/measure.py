@@ -1,4 +1,4 @@
-"""Runs the queries of a calibration in rounds, each after its pages were forgotten or brought into shared buffers."""
+"""Runs the queries of a calibration in rounds, each after its pages were evicted or read into shared buffers."""
 
 import time
 from collections.abc import Callable, Generator, Mapping

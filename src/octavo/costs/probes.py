@@ -1,9 +1,8 @@
-"""The queries of a calibration, and what each of them makes PostgreSQL do, in the units of its cost model.
+"""The queries of a calibration, and PostgreSQL's work for each of them, in the units of its cost model.
 
 Units are those of costsize.c: a sequential scan pays a page each and cpu_tuple_cost a row, a condition or an
 aggregate's transition cpu_operator_cost a row, an index scan a random page each, cpu_index_tuple_cost and its
-conditions an entry.
-Every query's plan is checked before it is believed.
+conditions an entry. Every query's plan is checked.
 """
 
 from collections.abc import Mapping

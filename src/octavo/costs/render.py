@@ -1,4 +1,4 @@
-"""A calibration as text: lines for postgresql.conf first, then how sure they are, and what does not fit."""
+"""A calibration as text: lines for postgresql.conf first, then their intervals, and the residuals."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What to write where so that the pool is there at boot, and what each setting of huge_pages does when it is not.
+"""The lines that allocate the pool at boot, and the effect of each setting of huge_pages if it is missing.
 
 Sources: kernel Documentation/admin-guide/mm/hugetlbpage.rst and kernel-parameters.txt (hugepagesz=, hugepages=);
 PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.

@@ -1,7 +1,7 @@
-"""Taking the pages a server needs, on top of what is in use; giving them back.
+"""Allocating the pages that a server needs, in addition to those in use; returning them.
 
-The change is in the journal while it is made, so that a killed command leaves nothing. Once it is whole it is kept in
-`huge_pages.json` in OCTAVO_HOME until `undo` or the next boot: no later command puts it back by itself.
+The change is in the journal while it is made, so that a killed command leaves nothing. Once complete it is recorded in
+`huge_pages.json` in OCTAVO_HOME until `undo` or the next boot: no other command undoes it.
 """
 
 import json

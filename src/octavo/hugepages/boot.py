@@ -1,9 +1,9 @@
-"""What the next boot will set the pools to: sysctl files and the kernel's command line.
+"""The pool sizes that the next boot will set: sysctl files and the kernel's command line.
 
 Sources: sysctl.d(5) (files in order of their names; one in /etc/sysctl.d hides its namesakes), sysctl(8) (--system
 reads /etc/sysctl.conf last; systemd-sysctl reads it only where a link in sysctl.d leads to it, and then by that name)
-and kernel Documentation/admin-guide/kernel-parameters.txt. What a unit or a script of the machine's own does at boot is
-not seen.
+and kernel Documentation/admin-guide/kernel-parameters.txt. Pools set by a unit or a script of the machine are not
+visible.
 """
 
 import re

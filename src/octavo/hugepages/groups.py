@@ -1,8 +1,9 @@
-"""What a hugetlb control group allows: the smallest limit from a process's group up to what it can see.
+"""The limit of hugetlb control groups: the smallest from a process's group up to the topmost visible one.
 
-Sources: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst and cgroup-v2.rst ("HugeTLB"). There are two limits.
-The one of reservations (`rsvd`, Linux 5.7) refuses mmap(2) with ENOMEM, which PostgreSQL sees. The other one is met
-only when a page is touched: the process gets SIGBUS, and PostgreSQL (and initdb) die of it; a read into it ends short.
+Sources: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst and cgroup-v2.rst ("HugeTLB"). There are two limits. The
+one of reservations (`rsvd`, Linux 5.7) refuses mmap(2) with ENOMEM, which PostgreSQL sees. The other one takes effect
+only when a page is touched: the process gets SIGBUS, which kills PostgreSQL (and initdb); a read into the page is
+short.
 """
 
 from collections.abc import Generator

@@ -1,6 +1,6 @@
-"""What on this host would refuse huge pages, or make them fail later: named before a server meets it.
+"""Obstacles on this host: limits that would refuse huge pages, or make them fail later.
 
-Only what counts for PostgreSQL, which maps its shared memory with mmap(2) and MAP_HUGETLB.
+Only those that affect PostgreSQL, which maps its shared memory with mmap(2) and MAP_HUGETLB.
 """
 
 import os

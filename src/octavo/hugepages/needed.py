@@ -1,7 +1,7 @@
 """How many huge pages of each size a server would use, as PostgreSQL 15 and later computes it.
 
-A stopped one is asked by `postgres -C` (manual, "Linux Huge Pages"), a running one by SQL. Nothing is guessed from
-shared_buffers: the rest of shared memory grows with max_connections, the WAL buffers and what extensions ask for.
+A stopped server is queried with `postgres -C` (manual, "Linux Huge Pages"), a running one with SQL. The number is never
+guessed from shared_buffers: the rest of shared memory grows with max_connections, the WAL buffers and extensions.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The plan as one document: what the server needs, what the host has, what would refuse it, what is saved."""
+"""The plan as one document: the server's need, the host's pools, obstacles and savings."""
 
 import os
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The host's huge pages: a pool for each size, as a whole and for each memory node.
 
-Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst. `total` counts surplus pages too, which exist only as long
-as they are used. Reserved pages are free but promised to somebody who has mapped and not yet touched them.
+Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst. `total` includes surplus pages, which exist only as long as
+they are used. Reserved pages are free, but reserved for a process that has mapped and not yet touched them.
 """
 
 from dataclasses import dataclass

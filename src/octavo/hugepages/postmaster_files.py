@@ -1,4 +1,4 @@
-"""What a postmaster leaves in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
+"""Files of a postmaster in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The postmaster as /proc shows it: a cross-check of what PostgreSQL says, and what the VmPeak recipe adds to it.
+"""The postmaster's memory in /proc: a check of PostgreSQL's own report, and of the VmPeak recipe.
 
 Sources: proc_pid_status(5) (VmPeak, VmPTE, HugetlbPages; readable by everybody), proc_pid_smaps(5) (KernelPageSize;
 for the server's user and root). smaps costs 7 ms a touched GB, once, for the postmaster alone.

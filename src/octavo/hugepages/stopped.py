@@ -1,7 +1,7 @@
-"""Asking a stopped cluster: `postgres -C` of the right program, as the user who owns the data directory.
+"""Queries a stopped cluster: runs `postgres -C` of the right version, as the owner of the data directory.
 
 PostgreSQL computes its shared memory only when no server runs on the directory (manual, `postgres -C`): it takes the
-directory's lock file for that moment, and starts nothing.
+directory's lock file briefly, and starts no server.
 """
 
 import os

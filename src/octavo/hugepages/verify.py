@@ -1,4 +1,4 @@
-"""Whether a running server is on huge pages, and will be after its next start and the next boot."""
+"""Whether a running server uses huge pages, and will use them after its next start and the next boot."""
 
 from pathlib import Path
 from typing import Any

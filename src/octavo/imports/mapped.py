@@ -1,4 +1,4 @@
-"""Any other table of results: a file with a line for each measurement, and a TOML file that says what it means."""
+"""Any other table of results: a file with a line for each measurement, and a TOML file that describes it."""
 
 import csv
 import shlex

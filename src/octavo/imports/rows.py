@@ -1,4 +1,4 @@
-"""Files of delimited rows: what can be read as told, and a sentence with file and line for every row that cannot."""
+"""Files of delimited rows: the readable rows, and a sentence with file and line for every other row."""
 
 import hashlib
 import re

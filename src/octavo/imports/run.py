@@ -1,4 +1,4 @@
-"""What an importer makes of its files, and how it becomes a finished run in the store."""
+"""The result of an importer, and storing it as a finished run."""
 
 import json
 import re

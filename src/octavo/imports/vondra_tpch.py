@@ -8,7 +8,7 @@ Rows have no header and are separated by semicolons:
 
 Every combination of data block, WAL block and WAL segment was loaded once, and then ran each query several times in a
 row. So a WAL segment size is a load, and a round is a load. The first run of a query is colder than the others and is
-never averaged with them: what a load gives are three trials, one in each condition `load`, `first run`, `queries`.
+never averaged with them: a load gives three trials, one in each condition `load`, `first run`, `queries`.
 """
 
 import shlex

@@ -1,8 +1,8 @@
 """The interface of an instrument, for runs and `octavo watch`.
 
-There are two kinds. A *sampled* instrument reads counters and gauges again and again, at its own period, on the
-one thread of the sampler; what they mean is a table of figures, from which both the series of a trial and its
-totals follow. Any other instrument looks before and after the run, in its own way.
+There are two kinds. A *sampled* instrument reads counters and gauges periodically, at its own period, on the sampler's
+one thread; a table of figures defines both the series of a trial and its totals. Any other instrument reads before and
+after the run.
 """
 
 from collections.abc import Callable, Sequence

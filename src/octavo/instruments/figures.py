@@ -1,9 +1,9 @@
-"""Figures: what the readings of an instrument mean, as data, and the arithmetic that follows from it.
+"""Figures: the meaning of an instrument's readings as data, and the arithmetic on them.
 
-A reading is one look at counters (which only grow) and gauges (which come and go), by item: a role, a kind of
-backend, or None for what there is one of. A figure says how two readings become a number. Between neighbouring
-readings that is a point of a series; between the first and the last it is an observation of the trial. A counter
-that ran backwards (a reset, a 32-bit number that wrapped) gives no number for that interval.
+A reading has counters (which only grow) and gauges (which rise and fall), by item: a role, a kind of backend, or None
+if there is only one. A figure defines how two readings become a number. Between neighbouring readings that is a point
+of a series; between the first and the last it is an observation of the trial. A counter that decreased (a reset, a
+32-bit overflow) gives no number for that interval.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

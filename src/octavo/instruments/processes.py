@@ -1,4 +1,4 @@
-"""PostgreSQL's processes by role: the memory that each touches, its page tables, what it used of the CPU.
+"""PostgreSQL's processes by role: the memory that each touches, its page tables, its CPU time.
 
 Sources: /proc/PID/status (proc_pid_status(5): RssShmem, RssAnon, VmPTE, VmSwap and HugetlbPages, in kB of 1024
 bytes), /proc/PID/schedstat (kernel Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU and waiting for one),

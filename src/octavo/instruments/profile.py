@@ -1,9 +1,9 @@
-"""Where the CPU's time went: the functions in which PostgreSQL's processes were found running.
+"""CPU profile: the functions in which PostgreSQL's processes were sampled.
 
 Source: `perf record -a -G` at 99 Hz while the trial runs, of the server's control group, then `perf report` of the
 processes named postgres. Where perf cannot be restricted to that group it samples the whole machine, other servers on
-it included. The event is the CPU's cycle counter where there is one, else a timer (cpu-clock). The profile stays beside
-the server's log. Optional: a plan asks for it, because it costs.
+it included. The event is the CPU's cycle counter if it has one, else a timer (cpu-clock). The profile is kept next to
+the server's log. Optional, because it costs CPU time.
 """
 
 import os

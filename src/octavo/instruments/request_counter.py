@@ -1,4 +1,4 @@
-"""Counts the requests of block devices in the kernel, for the processes that asked for them."""
+"""Counts the requests of block devices in the kernel, by the process that started them."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""The instruments of a run: started before each measured part, stopped after it, and off when they cannot be had."""
+"""The instruments of a run: started before each measured part, stopped after it, and off if unavailable."""
 
 import os
 import time

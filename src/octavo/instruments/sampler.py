@@ -1,4 +1,4 @@
-"""The sampler: one clock, one thread, every sampled instrument at its own period, each one's own cost on record."""
+"""The sampler: one clock, one thread, every sampled instrument at its own period, with the cost of each recorded."""
 
 import math
 import threading

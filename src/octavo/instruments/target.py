@@ -1,4 +1,4 @@
-"""What is watched: a server, as far as we can see it from here."""
+"""The observed server, as far as it is visible from here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

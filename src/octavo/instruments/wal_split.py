@@ -1,7 +1,7 @@
-"""What the WAL of a trial is made of: records, full-page images, page headers (`postgres.wal_contents`).
+"""The composition of a trial's WAL: records, full-page images, page headers (`postgres.wal_contents`).
 
 It is read after the measured time. Of more than 512 MB, whole segments spread evenly over the trial are read, and
-`wal_inspected_share` says how much of it that was; nothing is scaled up.
+`wal_inspected_share` is their share; nothing is extrapolated.
 """
 
 from octavo.instruments.base import Stop, UnavailableError

@@ -1,4 +1,4 @@
-"""Operations: what a DBA does with servers of a block size. A new one is a file here and a line in the table."""
+"""A DBA's operations on servers of a block size. A new one is a file here and a line in the table."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What an operation is asked for, and what it gives back."""
+"""The interface of an operation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Data that can be checked: what clusters are filled with, and whether another one holds the same."""
+"""Verifiable data: fills clusters, and checks whether another cluster has the same contents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

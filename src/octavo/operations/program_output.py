@@ -1,4 +1,4 @@
-"""What servers and programs said, and commands as PostgreSQL's settings take them."""
+"""Output of servers and programs, and commands quoted for PostgreSQL's settings."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The builds beside which a build is checked: another block size, another version of the same sizes."""
+"""The other builds that a build is checked with: another block size, another version of the same sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Packages of a finished build. A new format is a file here and a line in the table.
 
-A package depends on the build and on the release that it was built from, on nothing else: no time, no place, no
-user. The same build made twice, in two places, gives the same bytes.
+A package depends only on the build and on the release that it was built from, not on time, place or user: the same
+build made twice, in two places, gives identical packages.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Programs and libraries: what they need, and taking out what only a debugger reads."""
+"""Programs and libraries: their dependencies, and stripping debug symbols."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What goes into every package, whatever its format: the build's files, how it was made, its licences, its SBOM."""
+"""The contents of every package, whatever its format: the build's files, how it was made, its licences, its SBOM."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a package and what is in it are called."""
+"""The names of a package and of its contents."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a package takes from the release's source: its licences and its date."""
+"""The parts of a package from the release's source: licences and date."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -1,8 +1,8 @@
-"""A finished build as one file, for another host: packed where it was made, checked byte by byte where it arrives.
+"""A finished build as one file, for another host: packed where it was made, verified where it arrives.
 
 The file is a tar.xz as packages are (`packaging.archive`), compressed faster, with the build's manifest in it, which
-has the sha256 of every file. What arrives has to be what was sent (its own sha256), all that the manifest names and no
-more, and a server that starts here; only then it is in the cache.
+has the sha256 of every file. A received build must have the sent sha256 and exactly the files of the manifest, and its
+server must start here; only then it is added to the cache.
 """
 
 import json

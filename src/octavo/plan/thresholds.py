@@ -1,4 +1,4 @@
-"""From where on a trial is not believed: the plan's `[validity]` table."""
+"""Thresholds beyond which a trial is invalid: the plan's `[validity]` table."""
 
 from collections.abc import Callable
 from typing import Annotated

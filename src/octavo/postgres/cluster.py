@@ -1,4 +1,4 @@
-"""Clusters and their servers: initdb, start, stop, and knowing when one has died."""
+"""Clusters and their servers: initdb, start, stop, and detecting a crash."""
 
 import os
 import signal

@@ -1,8 +1,8 @@
-"""A server that is killed while it writes, and what its recovery leaves: pgbench's TPC-B, whose sums must agree.
+"""Kills a server while it writes, and checks the result of recovery: pgbench's TPC-B, whose sums must agree.
 
-Every transaction adds one amount to an account, a teller and a branch, and a line to the history. Whatever was lost or
-torn, after recovery the four sums are one number, and the history has every transaction whose commit was acknowledged.
-All processes are killed (SIGKILL), not the machine: what the operating system had, it still has.
+Every transaction adds one amount to an account, a teller and a branch, and a line to the history. After recovery the
+four sums must be equal, and the history must have every transaction whose commit was acknowledged. All processes are
+killed (SIGKILL), but the machine keeps running: the operating system keeps its page cache.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What the layers of the page stack do to each other on this host, computed from their sizes.
+"""Interactions between the layers of the page stack on this host, computed from their sizes.
 
 Sources: PostgreSQL's manual (huge_pages, full_page_writes, io_combine_limit) and its limits in
 `octavo.postgres.limits`; kernel Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst; what was measured is

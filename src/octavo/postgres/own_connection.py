@@ -1,8 +1,8 @@
-"""Connections to servers that we started: nobody's environment says where they lead, and they lead to that process.
+"""Connections to servers that we started: the environment cannot redirect them, and the peer is verified to be that
+process.
 
-libpq fills in what a connection string leaves open from variables whose names begin with PG, and from a service file
-that one of them names (PostgreSQL's manual, "Environment Variables" of libpq). A connection that no user named takes
-nothing from them.
+libpq completes a connection string from variables whose names begin with PG, and from a service file that one of them
+names (PostgreSQL's manual, "Environment Variables" of libpq). Connections of our own ignore these.
 """
 
 import os

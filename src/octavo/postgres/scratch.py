@@ -1,4 +1,4 @@
-"""Scratch servers: a fresh cluster of a build with PostgreSQL's own defaults, gone when it is left."""
+"""Scratch servers: a new cluster of a build with PostgreSQL's own defaults, removed on exit."""
 
 import os
 import secrets

@@ -1,9 +1,8 @@
-"""What a user's server answers, made plain: numbers of a size, text, lists of text, JSON; whatever it sends.
+"""Answers of a user's server as plain values: numbers of limited size, text, lists of text, JSON; whatever it sends.
 
-Any local user can listen at a socket as PostgreSQL's, and say of a column that it is a numeric, and send 1E+999999999,
-which takes all of the memory to become an integer; or a date, or lists in lists, at which whoever shows them fails. So
-types are not believed beyond these, numbers are ours, and what cannot be read is psycopg.DataError as any other error
-of the server's.
+Any local user can listen on a socket like PostgreSQL's, declare a column numeric, and send 1E+999999999, which takes
+all memory when converted to an integer; or send a date, or nested lists, on which callers fail. So only these types are
+accepted, numbers are converted by our own code, and values that cannot be read raise psycopg.DataError.
 """
 
 import json

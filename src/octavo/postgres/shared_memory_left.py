@@ -1,8 +1,9 @@
-"""Shared memory that killed servers leave behind: their next start would remove it, and their data directory is gone.
+"""Shared memory that killed servers leave behind. Their next start would remove it, but their data directory no longer
+exists.
 
-A postmaster has a small System V segment, by which it knows that another runs on its data directory, and POSIX segments
-for parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c).
-One of these it has mapped as long as it lives, the control segment, in which the numbers of the others are (storage/
+A postmaster has a small System V segment, by which it detects another one on its data directory, and POSIX segments for
+parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c). One of
+these it has mapped as long as it lives, the control segment, in which the numbers of the others are (storage/
 ipc/dsm.c): of another server, that lives, nobody may have mapped those at the moment.
 """
 

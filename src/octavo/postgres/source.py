@@ -1,7 +1,7 @@
-"""PostgreSQL's source: found where the user says, in what was fetched before, or fetched. The kinds are in `sources/`.
+"""PostgreSQL's source: the user's own, one that was fetched before, or fetched now. The kinds are in `sources/`.
 
-What a user gives (a tarball, a tree, a git checkout) and what is fetched (Debian's source package, upstream's
-tarball) all become a tarball with its version, its digest and its origin in words.
+A user's source (tarball, tree, git checkout) and a fetched one (Debian's source package, upstream's tarball) all become
+a tarball with its version, its digest and its origin in words.
 """
 
 import secrets

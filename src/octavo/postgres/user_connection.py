@@ -1,15 +1,16 @@
-"""Connections to a user's server: read-only and with short time limits, whatever stands between, and no password told.
+"""Connections to a user's server: read-only and with short time limits, even through a pooler, and without printing a
+password.
 
-Who listens at a socket of this host may be any local user's program. What it sends has a bound in time and memory, and
-is plain values or psycopg.Error (`server_answers`).
+The listener on a socket of this host may be any local user's program. Its answers are limited in time and memory, and
+are plain values or psycopg.Error (`server_answers`).
 
-Nor does what another user of the database has made there run as ours: names that we do not qualify are PostgreSQL's own
-(`search_path`), for the owner of a database can set another path for all who connect to it, and whoever may create
-functions in a schema of the path can make one that fits a call of ours better than PostgreSQL's.
+Functions of other users of the database are never called: unqualified names are PostgreSQL's own (`search_path`).
+Otherwise the owner of a database could set another path for all connections, and anybody who may create functions in a
+schema of the path could make one that matches a call of ours better than PostgreSQL's.
 
-A pooler may swallow our start-up options (pgbouncer's `ignore_startup_parameters = options`), and then a session has
-neither limits nor read-only nor our path. So they are asked for; where they do not hold, each query has a transaction
-of its own that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
+A pooler may drop our start-up options (pgbouncer's `ignore_startup_parameters = options`); the session then has neither
+limits nor read-only mode nor our path. So they are read back; if they are not in effect, each query runs in its own
+transaction, which sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""What a stretch of WAL is made of: records, full-page images, page headers.
+"""The composition of a stretch of WAL: records, full-page images, page headers.
 
 Source: `pg_waldump --stats` of the build, over the files that are still in pg_wal. Segments that a checkpoint removed
-or recycled cannot be read and count as not inspected; nothing is scaled up.
+or recycled cannot be read and count as not inspected; nothing is extrapolated.
 
 Page headers are counted, not read: 24 bytes at the start of a page, 40 at the start of a segment (PostgreSQL's
 src/include/access/xlog_internal.h, SizeOfXLogShortPHD and SizeOfXLogLongPHD on 64-bit machines).

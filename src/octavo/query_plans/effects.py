@@ -1,4 +1,4 @@
-"""What of a difference between two page sizes is the page's, and what the plan's.
+"""Splits a difference between two page sizes into the effects of the page and of the plan.
 
 With t(size, plan): at base b with plan p, at size s with plan q, the whole is t(s, q) / t(b, p). The page's part is
 t(s, ·) / t(b, ·) with one plan on both sides, the plan's t(·, q) / t(·, p) at one size. Each is taken both ways, and

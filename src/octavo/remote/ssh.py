@@ -1,7 +1,8 @@
-"""A command on many hosts over SSH: so many at a time, each with so much time and output, and no host's error ends it.
+"""A command on many hosts over SSH: a limited number at a time, each with a limit on time and output; an error of one
+host does not end the others.
 
-The user's own ssh does it, with his agent, keys and configuration. It asks nothing, and forwards nothing. A host with
-`through` is reached by those words instead.
+It uses the user's own ssh, with the user's agent, keys and configuration, without prompts and forwarding. A host with
+`through` is reached by that command instead.
 """
 
 import os

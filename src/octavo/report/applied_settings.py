@@ -1,4 +1,4 @@
-"""What the host was asked for in the trials, and what came of it: knobs, limits of devices, limits of memory."""
+"""The host settings requested in the trials, and those achieved: knobs, limits of devices, limits of memory."""
 
 from collections import Counter
 from collections.abc import Iterator

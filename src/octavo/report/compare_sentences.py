@@ -1,4 +1,4 @@
-"""What every kind of comparison says: rows of text, and the sentence of conclusion."""
+"""Texts of every format of a comparison: rows, and the sentences of conclusion."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

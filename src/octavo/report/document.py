@@ -1,4 +1,4 @@
-"""Questions to the report document: which conditions, which cells, which effect, what was left out.
+"""Queries on the report document: conditions, cells, effects, uncounted trials.
 
 The document is the plain dict that `octavo.analysis` makes. Nothing here changes it or computes statistics.
 """

@@ -1,6 +1,6 @@
-"""A run that is going on, shown again whenever a trial is stored, until it ends.
+"""An active run, shown again whenever a trial is stored, until it ends.
 
-What looks on runs beside what is measured: after each drawing it rests so long that it takes SHARE of one CPU at most.
+It runs concurrently with the measurement: after each drawing it sleeps long enough to take at most SHARE of one CPU.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Small heatmaps as tables: one for each number of a run whose cells are a grid of two factors.
 
 They are HTML and not drawings: a page may have a hundred of them, each with its figures, for a few kilobytes. The same
-squares make the heatmap of a terminal. Colours follow steps of the ratio, and every square says its figure.
+squares make the heatmap of a terminal. Colours follow steps of the ratio, and every square has its figure.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What a report says of single items: heatmaps, plans, groups, and what cannot matter and how much it scatters."""
+"""The results of single items in a report: heatmaps, plans, groups, negative controls and scatter."""
 
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is asked of a document again and again is answered once: of 80 conditions each asks for all effects."""
+"""Caches repeated queries on a document: each of 80 conditions queries all effects."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,4 +1,4 @@
-"""Levels, cells and conditions in prose: `4kB` is a level, and 4 kB data pages are what it means."""
+"""Levels, cells and conditions in prose: `4kB` is a level, "4 kB data pages" its meaning."""
 
 import re
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""How a run went: why it ended, how each cell came to its verdict, what was missing and what disturbed it.
+"""The history of a run: why it ended, how each cell came to its verdict, missing results and disturbances.
 
-Questions to the document, as in `octavo.report.document`. Keys that an older document lacks are read as empty.
+Queries on the document, as in `octavo.report.document`. Keys that an older document lacks are read as empty.
 """
 
 from collections.abc import Mapping, Sequence

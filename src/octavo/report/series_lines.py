@@ -1,4 +1,4 @@
-"""Series as the lines of a chart: what each cell's look like, in which unit, and with how many points."""
+"""Series as the lines of a chart: the style of each cell's lines, their unit and number of points."""
 
 import math
 import re

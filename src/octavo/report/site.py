@@ -1,7 +1,7 @@
 """A static site of every run in the store: a list with question, answer and a thumbnail, and a page for each run.
 
 It needs no network and no server, and has no script. Runs of one plan have a page that compares each with the one
-before it. Everything that a run says is escaped.
+before it. All text of a run is escaped.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""A directory of files that takes the place of an earlier one whole, and of nothing else.
+"""A directory of files that atomically replaces an earlier one, and nothing else.
 
-The files are written beside it, in a directory that only we can enter, and the two are exchanged by one system call
-where the kernel and the filesystem have it (renameat2(2), RENAME_EXCHANGE). Whoever reads sees the old site or the new.
+The files are written next to it, in a directory that only we can enter, and the two are exchanged by one system call if
+the kernel and the filesystem support it (renameat2(2), RENAME_EXCHANGE). Readers see the old site or the new one.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What the page's verdicts and tables say, as text ready to be set; the template only arranges it."""
+"""The contents of the page's verdicts and tables as text; the template only arranges it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate

@@ -1,6 +1,6 @@
-"""The report on a terminal: tables by condition, a sentence of verdict, what was left out, the limits.
+"""The report on a terminal: tables by condition, verdict sentences, uncounted trials, limitations.
 
-Colour only repeats what a sign and a word already say.
+Colour only repeats a sign and a word.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""A file for the user, written beside its place and renamed: never seen by half, never written through a link.
+"""A file for the user, written next to its destination and renamed: never visible in part, never written through a
+link.
 
-Whoever may write into a shared directory such as /tmp can plant a link or a file there before us.
+In a shared directory such as /tmp others can create a link or a file there before us.
 """
 
 import os

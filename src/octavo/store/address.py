@@ -1,4 +1,4 @@
-"""Which store: the file in OCTAVO_HOME, or the PostgreSQL database that OCTAVO_STORE names, for a team."""
+"""The address of the store: the file in OCTAVO_HOME, or the PostgreSQL database that OCTAVO_STORE names, for a team."""
 
 import os
 from collections.abc import Mapping

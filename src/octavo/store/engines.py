@@ -1,4 +1,4 @@
-"""SQLAlchemy's engines for the two databases, and what only one of them needs."""
+"""SQLAlchemy's engines for the two databases, and their special settings."""
 
 import sqlite3
 import time

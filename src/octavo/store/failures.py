@@ -1,4 +1,4 @@
-"""What can go wrong with the store, as one line with the way out. Without SQLAlchemy, as the quick list is."""
+"""Errors of the store, as one line with the fix. It does not import SQLAlchemy, and neither does the fast list."""
 
 import shutil
 import sqlite3

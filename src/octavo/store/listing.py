@@ -1,4 +1,5 @@
-"""The list of runs, read without SQLAlchemy, whose import alone takes longer than this answer may (0.3 s)."""
+"""The list of runs, read without SQLAlchemy, whose import alone takes longer than the limit for this command (0.3
+s)."""
 
 import os
 import sqlite3

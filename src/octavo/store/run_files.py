@@ -1,7 +1,7 @@
-"""What a machine keeps of a run beside the store: a directory of its logs, and what was to be measured.
+"""Files of a run outside of the store: a directory of its logs, and the digest of its plan.
 
-A shared store may say anything: an id that leads elsewhere, or for a run that was begun here a plan that was not. Root
-reads the files that a plan names, for the servers' user; so it goes on with none but its own.
+A shared store is not trusted: it may have an id that leads to another path, or another plan for a run that was begun
+here. Root reads the files that a plan names, for the servers' user, so it continues only its own plans.
 """
 
 import hashlib

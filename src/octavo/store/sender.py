@@ -1,6 +1,6 @@
-"""Sends ended trials to a store that may be away: each arrives exactly once, in order, at once or later.
+"""Sends ended trials to a store that may be unavailable: each arrives exactly once, in order, at once or later.
 
-One that the store will never take is set aside, so that those behind it arrive.
+A trial that the store will never accept is set aside, so that later ones arrive.
 """
 
 from octavo.errors import StoreAwayError, UnstorableError

@@ -1,4 +1,4 @@
-"""The store on SQLAlchemy Core: SQLite, or PostgreSQL for a team. Each trial is committed whole, and only once."""
+"""The store on SQLAlchemy Core: SQLite, or PostgreSQL for a team. Each trial is committed atomically, and only once."""
 
 import dataclasses
 import time

@@ -1,4 +1,5 @@
-"""A trial as JSON, whole and exactly: for the file that keeps it, and for its way from the host that measured it."""
+"""A trial as JSON, complete and exact: for the file that keeps it, and for sending it from the host that measured
+it."""
 
 import dataclasses
 import json

@@ -1,7 +1,7 @@
 """How many atomic instructions a pgbench transaction executes on an emulated 64-bit Arm CPU, by qemu's plugin.
 
-The machine has one processor, so that nothing contends: a loop of exclusives runs once. What connecting and planning
-cost cancels: pgbench runs n and then 2 n transactions, and the difference of the two is divided by n.
+The machine has one processor, so there is no contention: a loop of exclusives runs once. The cost of connecting and
+planning cancels: pgbench runs n and then 2 n transactions, and the difference of the two is divided by n.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The images that are kept: a directory each below `vm` in the state directory, which appears whole or not at all."""
+"""The stored images: a directory each below `vm` in the state directory, which appears atomically."""
 
 import re
 import shutil

@@ -1,7 +1,7 @@
-"""What a machine is to do: a tar archive on a disk of its own, with the command, the word that ends it, and files.
+"""The job of a machine: a tar archive on a disk of its own, with the command, the token that marks its end, and files.
 
-Files are opened once, never through a link that others could have put there, and read by that descriptor: whoever owns
-the directory that root copies gets nothing of root's into the machine.
+Files are opened once, never through a link that others could have created, and read by that descriptor, so that the
+owner of a directory that root copies cannot get root's files into the machine.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""qemu's command line: a machine without a network that ends by itself, its console and one port for what comes out."""
+"""qemu's command line: a machine without a network that ends by itself, its console and one port for output."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What comes out of a machine: text of others up to a bound, and at its end the word and the exit code."""
+"""The output of a machine: untrusted text up to a limit, ended by the token and the exit code."""
 
 import re
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""A command in a machine: disks made, the machine run to its end without rights or a network, its output believed by
-nobody."""
+"""Runs a command in a machine: creates disks, runs the machine without privileges or a network, and treats its output
+as untrusted."""
 
 import os
 import secrets

@@ -1,7 +1,7 @@
 """The process that makes an image: `python -I -m octavo.vm.worker REQUEST`.
 
-Packages are unpacked and read as the account, which this becomes at once; whoever started it believes none of what it
-says and takes from its tree what `copy_out` lets through.
+Packages are unpacked and read as the account, which this process becomes at once; the process that started it does not
+trust its output, and takes from its tree only what `copy_out` accepts.
 """
 
 import hashlib

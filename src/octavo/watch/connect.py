@@ -1,4 +1,4 @@
-"""A connection that only looks, and what of the server can be seen from here besides."""
+"""A read-only connection, and the other visible facts about the server."""
 
 from collections.abc import Callable
 from pathlib import Path

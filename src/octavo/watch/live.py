@@ -1,4 +1,4 @@
-"""Looking again and again: a live view on a terminal, frames or lines of JSON elsewhere."""
+"""Periodic snapshots: a live view on a terminal, frames or lines of JSON elsewhere."""
 
 import json
 import sys

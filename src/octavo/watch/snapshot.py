@@ -1,4 +1,4 @@
-"""One moment of a watched server: every figure that can be had, and what cannot be seen, with the reason."""
+"""A snapshot of a server: every available figure, and the reasons for unavailable ones."""
 
 import os
 import time

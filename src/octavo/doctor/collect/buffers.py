@@ -1,4 +1,4 @@
-"""Blocks that shared_buffers and the page cache hold both: a sample of pg_buffercache, looked up in the page cache.
+"""Blocks that both shared_buffers and the page cache hold: a sample of pg_buffercache, looked up in the page cache.
 
 Nothing is read: cachestat(2) counts the cached pages of a range (Linux 6.5 and later; it needs the files, so root or
 the server's user). Listing the buffers costs the server about 1 µs each, so a large shared_buffers is not listed.

@@ -1,4 +1,4 @@
-"""All facts of one server and its host, or of the host alone, each from where it can be had."""
+"""All facts of one server and its host, or of the host alone, each from its available source."""
 
 import os
 import time

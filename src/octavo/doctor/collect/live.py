@@ -1,4 +1,4 @@
-"""What disk, memory and server did over a few seconds: two readings, and the difference.
+"""Activity of disk, memory and server over a few seconds: the difference of two readings.
 
 Sources: kernel Documentation/admin-guide/iostats.rst and block/stat.rst, proc_pid_io(5), proc_vmstat(5), PostgreSQL's
 pg_stat_io, pg_stat_database and pg_stat_progress_basebackup.

@@ -1,4 +1,4 @@
-"""The server's processes in /proc: page tables, swap, what the OOM killer would think of them. Never smaps.
+"""The server's processes in /proc: page tables, swap, OOM scores. Never smaps.
 
 Sources: proc_pid_status(5), proc_pid_oom_score_adj(5), proc_pid_limits(5), cgroup-v2.rst and cgroup-v1/memory.rst,
 sched_setaffinity(2) and cpuset(7).

@@ -1,4 +1,4 @@
-"""What the server reports of itself: one read-only transaction with short limits; what is refused is unknown."""
+"""The server's own report: one read-only transaction with short limits; refused facts are unknown."""
 
 import re
 from collections.abc import Callable, Mapping

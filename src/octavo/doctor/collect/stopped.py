@@ -1,4 +1,4 @@
-"""The settings of a cluster that does not run, as `postgres -C` says them."""
+"""The settings of a cluster that does not run, as `postgres -C` prints them."""
 
 from pathlib import Path
 

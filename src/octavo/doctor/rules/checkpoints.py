@@ -1,4 +1,4 @@
-"""Checkpoints that come because max_wal_size is reached, not because their time has come."""
+"""Checkpoints that are triggered by max_wal_size instead of checkpoint_timeout."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts

@@ -1,7 +1,7 @@
-"""A filesystem that writes a whole folio of the page cache where PostgreSQL has changed a block of it.
+"""A filesystem that writes a whole folio of the page cache when PostgreSQL has changed one block of it.
 
-iomap, which xfs uses, tracks what is dirty by filesystem block since Linux 6.6, and by folio before. A folio is a
-memory page, or more: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
+iomap, which xfs uses, tracks dirtiness by filesystem block since Linux 6.6, and by folio before. A folio is a memory
+page, or more: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Huge pages of another size than those that there are, or so large that much of the last one is wasted."""
+"""Huge pages of a size that does not exist here, or so large that much of the last one is wasted."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages, percent, pools, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok

@@ -1,4 +1,4 @@
-"""A pool of huge pages that is too small for the next start, or too large for everybody."""
+"""A pool of huge pages that is too small for the next start, or larger than anybody needs."""
 
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok

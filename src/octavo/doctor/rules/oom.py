@@ -1,4 +1,4 @@
-"""Who dies first when memory runs out."""
+"""Which process is killed first when memory runs out."""
 
 from octavo.doctor.amounts import MB, server_cores, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok

@@ -1,4 +1,4 @@
-"""vm.overcommit_memory = 2 with little left to promise."""
+"""vm.overcommit_memory = 2 with little left to commit."""
 
 from octavo.doctor.amounts import pools
 from octavo.doctor.engine import DoctorRule, Finding, Ok

@@ -1,4 +1,5 @@
-"""What the server's processes fetched from storage while PostgreSQL asked for blocks, over a few seconds."""
+"""Bytes that the server's processes fetched from storage, compared with the blocks that PostgreSQL requested, over a
+few seconds."""
 
 from octavo.doctor.amounts import least_read
 from octavo.doctor.engine import DoctorRule, Finding, Ok

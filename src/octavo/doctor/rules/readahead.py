@@ -1,4 +1,4 @@
-"""The kernel's readahead against what reads here: sequential scans that need it, random reads that it makes larger."""
+"""The kernel's readahead against the reads here: sequential scans that need it, random reads that it makes larger."""
 
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity

@@ -1,4 +1,4 @@
-"""shared_buffers against the memory that there is, and the page cache beside it."""
+"""shared_buffers against the available memory, and the page cache next to it."""
 
 from octavo.doctor.amounts import memory_bytes, percent, set_buffers
 from octavo.doctor.engine import DoctorRule, Finding, Ok

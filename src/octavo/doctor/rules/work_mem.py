@@ -1,4 +1,4 @@
-"""work_mem times the sessions that may use it, and what autovacuum may take besides."""
+"""work_mem times the sessions that may use it, plus the memory of autovacuum."""
 
 from octavo.doctor.amounts import is_standby, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok

@@ -1,4 +1,5 @@
-"""A finished ninja build, read back: which command made which file from which others; and commands for another one."""
+"""A finished ninja build, read back: which command made which file from which others; and writing commands for a new
+graph."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""Whether a compiler takes its flags, and whether this CPU runs what they make: asked before minutes of compiling."""
+"""Whether a compiler accepts its flags, and whether this CPU runs the resulting code: checked before minutes of
+compiling."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Laying out an installation, and the manifest that names all of it."""
+"""Laying out an installation, and its manifest."""
 
 import os
 import shutil

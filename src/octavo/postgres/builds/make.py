@@ -1,4 +1,4 @@
-"""Builds on demand: what the cache has is taken from it, the rest is made now, together where that is quicker."""
+"""Builds on demand: from the cache if it has them, otherwise made now, together if that is faster."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager

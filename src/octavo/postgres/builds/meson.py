@@ -1,4 +1,4 @@
-"""PostgreSQL's meson build (16 and later): configuration, what it installs, compilation."""
+"""PostgreSQL's meson build (16 and later): configuration, list of installed files, compilation."""
 
 import json
 import os

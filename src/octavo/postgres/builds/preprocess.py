@@ -1,4 +1,5 @@
-"""Runs the preprocessor over many sources at once: which marked sizes reach their objects, and the texts of those."""
+"""Runs the preprocessor over many sources at once: which marked sizes reach their objects, and the preprocessed texts
+of those."""
 
 import hashlib
 import os

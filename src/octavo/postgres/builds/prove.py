@@ -1,4 +1,4 @@
-"""The proof that a shared tree builds what a build from scratch does: the same bytes in every file."""
+"""Proves that a shared tree gives the same files as a build from scratch, byte for byte."""
 
 import random
 from collections.abc import Sequence

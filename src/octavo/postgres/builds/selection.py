@@ -1,4 +1,4 @@
-"""Which builds are meant: every combination of the levels that options list."""
+"""The selected builds: every combination of the levels in the options."""
 
 import re
 from collections.abc import Sequence

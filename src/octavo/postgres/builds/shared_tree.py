@@ -1,8 +1,9 @@
-"""Builds at many sizes out of one tree: every object, library and program is made once for what it depends on.
+"""Builds at many sizes from one tree: every object, library and program is made once per combination of the sizes that
+it depends on.
 
 One build is made from scratch. Then the others are one graph for ninja, in which an object that depends on the data
-block stands once per data block, one that depends on both blocks once per pair, and all others stand where they are;
-libraries and programs follow from their objects. Links and compilations run side by side, and an installation is
+block is compiled once per data block, one that depends on both blocks once per pair, and all others are reused;
+libraries and programs follow from their objects. Links and compilations run in parallel, and an installation is
 finished as soon as its last program is linked.
 """
 

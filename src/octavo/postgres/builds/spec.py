@@ -1,4 +1,4 @@
-"""What a build is: the factors that are fixed when PostgreSQL is compiled."""
+"""The specification of a build: the factors that are fixed when PostgreSQL is compiled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

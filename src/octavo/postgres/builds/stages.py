@@ -1,4 +1,4 @@
-"""How far a build is, what comes next, and how long all of it will still take."""
+"""Progress of a build: the current stage, the next one, and the estimated remaining time."""
 
 import os
 import time

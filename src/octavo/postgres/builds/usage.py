@@ -1,4 +1,4 @@
-"""What the cache's builds take and when they were last used, and removing those that nobody needs."""
+"""Disk space and last use of the cached builds, and removing unused ones."""
 
 import os
 import time

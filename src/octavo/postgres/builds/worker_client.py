@@ -1,6 +1,6 @@
 """Builds are made as the account, in a tree of its own below a directory of ours, and published by us.
 
-`worker` is the process that makes them; here it is started, watched, and what it has made is copied out.
+`worker` is the process that makes them; here it is started and observed, and its results are copied out.
 """
 
 import hmac

@@ -1,7 +1,7 @@
 """The cache of loads: one directory each, which appears under its name only once it is complete.
 
-A process that needs a load holds a shared lock on it (flock(2)), who makes or removes it an exclusive one. A lock
-goes with its process, however that ends.
+A process that needs a load holds a shared lock on it (flock(2)); one that makes or removes it holds an exclusive lock.
+A lock ends with its process.
 """
 
 import fcntl

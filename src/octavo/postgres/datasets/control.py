@@ -1,4 +1,4 @@
-"""The control file's counters, as pg_controldata tells them, and how pg_resetwal is told to go on from them."""
+"""The control file's counters from pg_controldata, and the arguments by which pg_resetwal continues from them."""
 
 import re
 from dataclasses import dataclass

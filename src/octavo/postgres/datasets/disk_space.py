@@ -1,4 +1,5 @@
-"""Room for a new load: the cache's limit, the disk, and what goes first, least recently used, to keep to both."""
+"""Room for a new load: the cache's limit, the disk, and eviction of the least recently used loads to stay within
+both."""
 
 import shutil
 from contextlib import suppress

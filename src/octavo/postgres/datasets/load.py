@@ -1,4 +1,4 @@
-"""Making a load: an independent build-up of the data, left packed away without the WAL that it was made with."""
+"""Making a load: an independent load of the data, stored without its WAL."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a dataset is: a load, and the build and WAL geometry that its copies are grafted into."""
+"""The specification of a dataset: a load, and the build and WAL geometry of its copies."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What every kind of source makes: a tarball, and how to know it again."""
+"""The result of every kind of source: a tarball, and its identity."""
 
 import hashlib
 import re

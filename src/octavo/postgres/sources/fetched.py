@@ -1,4 +1,4 @@
-"""The tarballs that were fetched before: they are used first, and without a network they are what there is."""
+"""The tarballs that were fetched before: they are used first, and also work without a network."""
 
 import shutil
 from pathlib import Path
