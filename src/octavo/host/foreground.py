@@ -35,9 +35,10 @@ def run_in_foreground(
 ) -> int:
     """Runs a child on our own standard streams and terminal, and returns its exit code as a shell counts it.
 
-    Ctrl-C and Ctrl-\\ are left to the child. When we are ended meanwhile, it is too, and the terminal gets its
-    modes back. With an `account` it is confined as in `children.start`, and what it leaves behind is killed; it stays
-    in our process group, which has the terminal. Raises HostError when the program cannot be started.
+    Ctrl-C and Ctrl-\\ are left to the child. If we are ended meanwhile, so is the child, and the terminal's modes
+    are restored. With an `account` the child is confined as in `children.start`, and processes that it leaves behind
+    are killed; it stays in our process group, which has the terminal. Raises HostError when the program cannot be
+    started.
     """
     command, own = [str(argument) for argument in arguments], None
     if account is not None:

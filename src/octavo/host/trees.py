@@ -36,7 +36,7 @@ _COPY = 'umask 077; exec cp -R -P --preserve=links,timestamps --reflink=never -T
 def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
     """Makes a new directory that the account owns. Its parent must be one that only we may write.
 
-    Raises HostError when it is there already, or the parent is not ours alone.
+    Raises HostError when it exists already, or when others may write its parent.
     """
     return _make(path, account.uid, account.gid, mode)
 
@@ -44,7 +44,7 @@ def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
 def make_readable(path: Path, account: Account) -> Path:
     """Makes a new directory that only we may write, and that only we and the account may read.
 
-    Raises HostError when it is there already, or the parent is not ours alone.
+    Raises HostError when it exists already, or when others may write its parent.
     """
     return _make(path, -1, account.gid, 0o750)
 
@@ -107,7 +107,7 @@ def remove_inside(tree: Path, names: list[str], journal: Journal, account: Accou
 def new_log(path: Path) -> int:
     """A descriptor of a new, empty file that only we may read, in the place of an old one. The parent must be ours.
 
-    Raises HostError when the parent is not ours alone or cannot be written.
+    Raises HostError when others may write the parent, or we cannot.
     """
     try:
         _check_ours(path.parent)

@@ -2,9 +2,9 @@
 exists.
 
 A postmaster has a small System V segment, by which it detects another one on its data directory, and POSIX segments for
-parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c). One of
-these it has mapped as long as it lives, the control segment, in which the numbers of the others are (storage/
-ipc/dsm.c): of another server, that lives, nobody may have mapped those at the moment.
+parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c). It
+keeps one of these mapped as long as it lives: the control segment, which lists the numbers of the others
+(storage/ipc/dsm.c). Segments that nobody has mapped at the moment may thus belong to a server that lives.
 """
 
 import os
