@@ -40,7 +40,8 @@ def package(build: Build, format: str, directory: Path, journal: Journal, *, loc
     The licences come from the source that the build was made from: `local`, or the one that is fetched.
 
     Raises UsageError for an unknown format or a build for another machine, HostError when a tool that the format needs
-    or the release's source is missing, or the package cannot be written there, OctavoError when the build is not whole.
+    or the release's source is missing, or the package cannot be written there, OctavoError when the build is
+    incomplete.
     """
     if format not in FORMATS:
         raise UsageError(f"--package {format}: unknown format; allowed: {', '.join(FORMATS)}")

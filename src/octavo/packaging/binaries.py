@@ -69,7 +69,7 @@ def linkage(tree: Path, journal: Journal) -> Linkage:
     inside = {path.name for path in (tree / "lib").iterdir() if path.exists()}  # a link may lead nowhere
     if missing := sorted((found["NEEDED"] & found["SONAME"]) - inside):
         raise OctavoError(
-            f"the build is not whole: its programs look for {missing[0]}, which is not in its lib; "
+            f"the build is incomplete: its programs need {missing[0]}, which is not in its lib; "
             "remove the build's directory and build it again"
         )
     return Linkage(files, tuple(sorted(found["NEEDED"] - inside)))

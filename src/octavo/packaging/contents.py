@@ -36,7 +36,7 @@ class PackageContents:
 def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: Path | None) -> PackageContents:
     """Puts everything that a package holds below the prefix, which must not exist yet; works in `scratch`.
 
-    Raises HostError without binutils or the release's source, OctavoError when the build is not whole.
+    Raises HostError without binutils or the release's source, OctavoError when the build is incomplete.
     """
     names = names_of(build)
     release = release_of(build, journal, local)
