@@ -1,11 +1,11 @@
-"""Reading and unpacking tar archives of others: nothing lands outside of the target, by any entry, on every Python.
+"""Reading and unpacking untrusted tar archives: no entry is written outside of the target, with any version of Python.
 
-`opened` reads no more than an archive can need: `tarfile` keeps every entry, takes a long name of any length into
-memory, and before Python 3.11.14 and 3.13.6 goes round for ever where an entry has a size below zero (CVE-2025-8194).
+`opened` reads no more than an archive can need: `tarfile` keeps every entry, reads names of any length into memory, and
+before Python 3.11.14 and 3.13.6 loops for ever on an entry with a negative size (CVE-2025-8194).
 
-Not by `TarFile.extractall(filter=…)`: Python 3.11.2, which is Debian 12's, does not have it (it came with 3.11.4), and
-what it filters differs with the version. Here an archive has directories, files and links that stay inside; another
-entry is refused by its name, before anything is written.
+It does not use `TarFile.extractall(filter=…)`: Debian 12's Python 3.11.2 does not have it (it came with 3.11.4), and
+its filters differ between versions. Here an archive has directories, files and links that stay inside; any other entry
+is refused by name before anything is written.
 """
 
 import io
@@ -93,7 +93,8 @@ class _Archive(tarfile.TarFile):
 def opened(file: IO[bytes], *, mode: str = "r:*", most_bytes: int | None = _MOST_BYTES) -> tarfile.TarFile:
     """The archive in an open file; `mode` as in `tarfile.open`, `most_bytes` of it unpacked, None for any number.
 
-    Raises what is in `DAMAGED`, and OctavoError for what no archive needs, then and when its entries are read.
+    Raises what is in `DAMAGED`, and OctavoError for features that no such archive needs, at opening and when entries
+    are read.
     """
     tar: Any = _Archive  # what a mode may be is written out for `tarfile.open`
     return tar.open(fileobj=file, mode=mode, most_bytes=most_bytes)
@@ -101,9 +102,9 @@ def opened(file: IO[bytes], *, mode: str = "r:*", most_bytes: int | None = _MOST
 
 @contextmanager
 def opened_to_extract(file: IO[bytes], scratch: Path) -> Generator[tarfile.TarFile, None, None]:
-    """The same, decompressed once: `extract` reads every entry before it writes one, and then what is in them.
+    """The same, decompressed once: `extract` reads every header before it writes a file, and then the contents.
 
-    What is decompressed is kept in a file without a name in the directory `scratch`.
+    The decompressed data is kept in an unnamed file in the directory `scratch`.
     """
     with opened(file) as archive:
         packed: Any = archive.fileobj  # the file itself, or what decompresses it
@@ -152,9 +153,9 @@ class _Decompressed(io.RawIOBase):
 
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:
-    """Unpacks into the target directory, which is made when it is missing, with the files' times and modes.
+    """Unpacks into the target directory, which is created if it is missing, with the files' times and modes.
 
-    Files belong to who unpacks and are nobody else's to write. Symbolic links come last, so that nothing is written
+    Files belong to the caller, and nobody else can write them. Symbolic links come last, so that nothing is written
     through one. Raises OctavoError for an entry that is refused, and what `tarfile` raises.
     """
     members = archive.getmembers()

@@ -1,4 +1,4 @@
-"""The errors that a user meets: one line each, naming the cause and the way out."""
+"""The errors that users see: one line each, with the cause and the fix."""
 
 import errno
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ _CLOSE = 0.75
 
 
 class OctavoError(Exception):
-    """Root of all errors that are told in one line, without a traceback. Exit code 1."""
+    """Base of all errors that are printed in one line, without a traceback. Exit code 1."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ class HostError(OctavoError):
 
 
 class StoreAwayError(HostError):
-    """The store's server does not answer, or went away in the middle: what was to be written may or may not be."""
+    """The store's server does not respond, or disconnected meanwhile: the data may or may not have been written."""
 
 
 class UnstorableError(OctavoError):
@@ -55,7 +55,7 @@ def cannot_read(error: OSError, message: str) -> OctavoError:
 
 
 def choices(wrong: str, allowed: Iterable[str]) -> str:
-    """What may stand in place of an unknown name: the one that it resembles, or all.
+    """The names to suggest for an unknown name: the one that it resembles, or all.
 
     >>> choices("clinets", ["clients", "scale"]), choices("data_page", ["clients", "scale"])
     ('did you mean clients?', 'allowed: clients, scale')

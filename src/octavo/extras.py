@@ -1,4 +1,4 @@
-"""What the verbs for a running server do without, so that a production host needs few packages (`octavo[lab]`)."""
+"""The packages that commands for a running server do not need, so that a production host needs few (`octavo[lab]`)."""
 
 from octavo.errors import HostError
 
@@ -8,7 +8,7 @@ LAB = frozenset({"duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_conve
 
 
 def missing_extra(error: ModuleNotFoundError) -> HostError | None:
-    """How to get what was not found; None when it belongs neither to an extra nor to Octavo's compiled part.
+    """How to install the missing module; None if it belongs neither to an extra nor to Octavo's compiled part.
 
     >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
     "this command needs numpy, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"

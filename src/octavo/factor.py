@@ -92,7 +92,8 @@ def size(low: str, high: str, *words: str) -> Check:
 
 
 def matching(pattern: str, allowed: str) -> Check:
-    """Levels that match a regular expression whole; runs of white space become one space. `allowed` says it in words.
+    """Levels that fully match a regular expression; runs of white space become one space. `allowed` describes it in
+    words.
 
     >>> matching(r"-O[0-3]", "an optimisation, such as -O2")(" -O3 ")
     '-O3'

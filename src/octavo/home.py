@@ -1,7 +1,7 @@
-"""Where state lives: builds, datasets, runs and the journal below one directory, sockets in another.
+"""Locations of state: builds, datasets, runs and the journal below one directory, sockets in another.
 
-State holds other people's rows: the home may be entered by the servers' user, who has to reach builds and datasets, but
-not be listed, and what only its owner needs is the owner's alone.
+State contains users' data: the servers' user may enter the home, because it needs builds and datasets, but may not list
+it, and other files are readable by their owner alone.
 """
 
 import os
@@ -96,7 +96,7 @@ def changer_of(facts: os.stat_result, trusted: Collection[int]) -> str | None:
 
 
 def changer_of_file(facts: os.stat_result, trusted: Collection[int]) -> str | None:
-    """The same of a step that may be a file: why others can change what is in it, too."""
+    """The same for a step that may be a file: why others can change it or its contents."""
     if why := changer_of(facts, trusted):
         return why
     is_open = stat.S_ISREG(facts.st_mode) and facts.st_mode & _WRITABLE_BY_OTHERS
@@ -104,10 +104,11 @@ def changer_of_file(facts: os.stat_result, trusted: Collection[int]) -> str | No
 
 
 def resolve_by_steps(path: Path, look: Callable[[Path], None], name: str) -> Path:
-    """The absolute path without links, as the kernel walks it (path_resolution(7)); what is not there yet stays.
+    """The absolute path without links, as the kernel walks it (path_resolution(7)); components that do not exist yet
+    are kept.
 
-    `look` sees each link and directory on the way, and what the path leads to. Raises HostError, with `name` for the
-    path, for more links than the kernel follows, and what `look` raises.
+    `look` is called for each link and directory on the way, and for the target. Raises HostError, with `name` for the
+    path, for more links than the kernel follows, and whatever `look` raises.
     """
     here = Path("/")
     waiting = list(path.parts[:0:-1])
@@ -242,16 +243,16 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o644) -> None:
-    """Puts a new file with this content in the place of what is there, as `replacing_file` does. Raises OSError."""
+    """Replaces the file by a new one with this content, as `replacing_file` does. Raises OSError."""
     with replacing_file(path, durable=durable, mode=mode) as file:
         file.write(content)
 
 
 @contextmanager
 def replacing_file(path: Path, *, durable: bool = False, mode: int = 0o644) -> Generator[IO[bytes], None, None]:
-    """A new file that takes the place of what is there, whole: never through a link, nor into a file of somebody else.
+    """A new file that atomically replaces an existing one: never through a link, nor into a file of somebody else.
 
-    It is written beside under a name that nobody can have guessed, and renamed. Raises OSError; nothing is left then.
+    It is written next to it under a name that cannot be guessed, and renamed. Raises OSError, and leaves nothing then.
     """
     beside = path.with_name(f".{secrets.token_hex(8)}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
@@ -269,7 +270,7 @@ def replacing_file(path: Path, *, durable: bool = False, mode: int = 0o644) -> G
 
 
 def make_private_file(path: Path) -> None:
-    """Makes an empty file for its owner alone where there is none; what cannot be made is left to who opens it."""
+    """Makes an empty file for its owner alone if there is none; errors are left to the code that opens it."""
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
 

@@ -1,4 +1,4 @@
-"""What a trial yields: numbers with their names and units."""
+"""The results of a trial: numbers with their names and units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ UNITS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a number means. `better` says which side is the good one, when there is one.
+    """The definition of a number. `better` is the better direction, if there is one.
 
-    `warns` makes a report say its title where a trial has any of it: before all else, or in what the run cannot tell.
+    With `warns` a report prints its title if any trial has it: as an alarm, or among the limitations.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Metric:
 
 
 def title_in_prose(title: str) -> str:
-    """A metric's title within a sentence: without what is in brackets, which names its source.
+    """A metric's title within a sentence: without the source in brackets.
 
     >>> title_in_prose("median time of a run (Execution Time)")
     'median time of a run'
@@ -41,9 +41,9 @@ def title_in_prose(title: str) -> str:
 
 
 def verdict_terms(metric: Mapping[str, Any]) -> tuple[str, str]:
-    """What it is called that there is more of a metric, stored with its unit and what is better, and less of it.
+    """The words for more and for less of a metric, by its unit and better direction.
 
-    Faster and slower are for units of time, or of so much in a time.
+    Faster and slower are for times and rates.
 
     >>> verdict_terms({"better": "lower", "unit": "ms"}), verdict_terms({"better": "lower", "unit": "bytes"})
     (('slower', 'faster'), ('worse', 'better'))

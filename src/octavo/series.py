@@ -1,6 +1,6 @@
-"""Series: a figure as it went during a trial, packed as the store has it.
+"""Series: a figure over the time of a trial, packed as in the store.
 
-It is packed where it was measured: a coordinator of many hosts only passes the bytes on. The times are whole
+It is packed on the host that measured it: a coordinator of many hosts only passes the bytes on. The times are whole
 milliseconds, each as the step from the one before, which compress to nearly nothing at a steady period; the values are
 IEEE doubles, unrounded. Both are little-endian and deflated (zlib).
 """

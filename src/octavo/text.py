@@ -1,4 +1,4 @@
-"""Text from outside (names, levels, messages of servers and clients, queries) made fit for where it is shown."""
+"""Text from outside (names, levels, messages of servers and clients, queries) made safe for display."""
 
 import io
 import re
@@ -93,8 +93,8 @@ class Printable:
 
 
 def guarded(stream: TextIO) -> TextIO:
-    """A stream that lets nothing through that a terminal would obey. What its encoding does not have is written as a
-    number, as Python does on standard error."""
+    """A stream that passes no control sequences to a terminal. Characters that its encoding lacks are escaped, as
+    Python does on standard error."""
     wrapper: object = stream
     if isinstance(wrapper, io.TextIOWrapper):
         wrapper.reconfigure(errors="backslashreplace")
@@ -102,5 +102,5 @@ def guarded(stream: TextIO) -> TextIO:
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """The stream itself, for who cleans text before it adds colours and movements of its own."""
+    """The stream itself, for callers that clean text before adding colours and cursor movements."""
     return stream.stream if isinstance(stream, Printable) else stream

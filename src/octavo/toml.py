@@ -1,4 +1,4 @@
-"""TOML that somebody else wrote: whatever is in it, the error is a line."""
+"""Untrusted TOML: whatever it contains, an error is one line."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ def read_toml(path: Path, *, way_out: str) -> str:
         raise UsageError(f"{path} cannot be read: it is a link to itself") from None
     except ValueError:
         raise UsageError(
-            f"{path} cannot be read: it is larger than {_MOST_BYTES} bytes, or no name of a file"
+            f"{path} cannot be read: it is larger than {_MOST_BYTES} bytes, or not the name of a file"
         ) from None
     if "\ufffd" in text or "\0" in text:
         raise UsageError(f"{path} cannot be read: it is not text")
@@ -49,7 +49,7 @@ def parse_toml(text: str, origin: object) -> dict[str, Any]:
     except RecursionError:
         raise UsageError(f"{origin}: not TOML: it is nested too deep") from None
     except ValueError:  # a number that is longer than Python reads (sys.set_int_max_str_digits), a date that is none
-        raise UsageError(f"{origin}: not TOML: a number or a date in it is none that can be read") from None
+        raise UsageError(f"{origin}: not TOML: a number or a date in it is invalid") from None
     if _is_deep(content):
         raise UsageError(f"{origin}: not TOML: it is nested too deep")
     return content

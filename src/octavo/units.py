@@ -73,7 +73,7 @@ def human_duration(seconds: float) -> str:
 
 
 def human_count(count: int, noun: str) -> str:
-    """A number of things, as people say it; `noun` is the word for one of them, whose plural ends in s.
+    """A count with its noun; `noun` is the singular, whose plural ends in s.
 
     >>> human_count(1, "round"), human_count(12345, "trial"), human_count(0, "load")
     ('1 round', '12,345 trials', '0 loads')
@@ -82,7 +82,7 @@ def human_count(count: int, noun: str) -> str:
 
 
 def parse_percentage(text: str) -> float:
-    """The fraction that a percentage such as `3%` stands for. Raises UsageError when it is none.
+    """The fraction of a percentage such as `3%`. Raises UsageError if it is not one.
 
     >>> parse_percentage("3%"), parse_percentage("0.5 %")
     (0.03, 0.005)

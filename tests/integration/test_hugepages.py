@@ -171,7 +171,7 @@ def test_a_lock_file_of_a_process_that_cannot_be_seen_is_left_alone(
 ) -> None:
     with data_directory(build, journal, account) as path:
         (path / "postmaster.pid").write_text(f"1\n{path}\n")
-        with pytest.raises(UsageError, match=r"names process 1, which cannot be seen.*remove that file"):
+        with pytest.raises(UsageError, match=r"names process 1, which is not visible.*remove that file"):
             stopped(path, build)
         assert (path / "postmaster.pid").exists()
 

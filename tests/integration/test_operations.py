@@ -141,7 +141,7 @@ def test_what_goes_wrong_is_told_as_failed(builds: list[Build], journal: Journal
     told = {outcome.name: (outcome.result, outcome.evidence) for outcome in report.outcomes}
     assert told["changed"] == (
         "failed",
-        "the restored backup: table public.pgbench_accounts has as many rows (100,000), but others: the digests differ",
+        "the restored backup: table public.pgbench_accounts has as many rows (100,000), but other ones: digests differ",
     )
     assert told["starting"] == ("failed", "the server started on a data directory that it must refuse")
     assert told["dying"][0] == "failed"

@@ -161,7 +161,7 @@ def test_a_build_whose_programs_would_take_the_systems_library_is_refused(
         for name in ("bin/psql", "lib/libpq.so.5.18"):
             (place / name).parent.mkdir(parents=True)
             shutil.copy(build.prefix / name, place / name)
-        with pytest.raises(OctavoError, match=r"look for libpq\.so\.5"):
+        with pytest.raises(OctavoError, match=r"need libpq\.so\.5"):
             linkage(place, journal)
     finally:
         shutil.rmtree(place)

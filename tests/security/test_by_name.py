@@ -131,7 +131,7 @@ def test_a_source_that_was_trusted_once_is_found_by_what_runs_later(
     monkeypatch.setattr(upstream, "_download", download)
     monkeypatch.setattr(upstream, "_published_digest", published)
     monkeypatch.setattr(source, "FETCHED_KINDS", (upstream,))
-    with pytest.raises(OctavoError, match=r"octavo build --pg 18\.99 --trust-checksum; what is run later takes the"):
+    with pytest.raises(OctavoError, match=r"octavo build --pg 18\.99 --trust-checksum; later commands use the"):
         find_source("18.99", journal)
     trusting = upstream.trusts_published.set(True)
     try:

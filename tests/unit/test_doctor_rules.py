@@ -476,7 +476,7 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
          "scan of 100 MB/s makes 25,600 requests/s, with 128 kB read ahead 800"),
         ("readahead", SPOILT, "8.22 MB/s of the disk's throughput are read ahead and not used: 11.5 bytes"),
         ("folio-writes", CHECKPOINT | {"live.server.checkpoint_dirtied_bytes_per_second": 160.0 * MB},
-         "a changed block of 8 kB has up to 128 kB written: 8.0 times the bytes"),
+         "for a changed block of 8 kB up to 128 kB are written: 8.0 times the bytes"),
         # 100 MB/s of 8 kB: the thread counts 12,500 and 781 in powers of ten; 90 disks against 6.
         ("scan-requests", SMALL_READS, "12,800 requests/s; with 128 kB per request "
          "800. In rotating disks of 140 per second each: 92 against 6"),
@@ -671,8 +671,8 @@ def test_an_xfs_is_realigned_by_mount_options_only_where_it_takes_them(
         (90, 115 * GB, "echo 'vm.overcommit_ratio = 95' > "),
         # overcommit_kbytes is in force. The memory less 17,000 huge pages is what may be promised.
         (0, 64 * GB, f"echo 'vm.overcommit_kbytes = {int(64 * GB + 0.2 * (128 * GB - 17000 * 2 * MB)) // kB}' > "),
-        (100, 128 * GB, "# all of the memory is promised"),
-        (0, 128 * GB, "# all of the memory is promised"),
+        (100, 128 * GB, "# all of the memory is committed"),
+        (0, 128 * GB, "# all of the memory is committed"),
     ],
 )
 def test_strict_overcommit_is_never_made_stricter(ratio: int, limit: int, line: str) -> None:

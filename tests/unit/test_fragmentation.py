@@ -61,7 +61,7 @@ def test_a_host_that_has_it_is_not_refused(place: KnobTarget) -> None:
 
 
 def test_more_than_is_available_is_refused(place: KnobTarget) -> None:
-    said = "fragmentation: 6GB are to be fragmented, and 5.87 GB can be"
+    said = "fragmentation: 6GB requested, but only 5.87 GB can be fragmented"
     assert refused("6GB/pinned", place) == said
 
 
@@ -131,7 +131,7 @@ def test_what_was_asked_for_and_did_not_happen_is_an_error(
     """The planted kernel's memory is as whole as before."""
     answer = '{"filled": 1073741824, "held": 2097152, "places": 512}'
     holder(tmp_path, monkeypatch, f"import sys\nprint('{answer}', flush=True)\nsys.stdin.read()\n")
-    said = "fragmentation: 1 GB were broken up, and 6 MB of 12 MB free memory are in pieces of a huge page"
+    said = "fragmentation: 1 GB were fragmented, but 6 MB of 12 MB free memory are in pieces of a huge page"
     assert applied("1GB/pinned", place) == said
 
 

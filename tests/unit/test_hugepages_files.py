@@ -37,8 +37,8 @@ def a_process(proc: Path, pid: int, name: str, parent: int, cwd: Path | None, us
         ),
         ("1\n", {7: ("postgres", 5, "data")}, r"a server \(pid 7\) runs"),  # 1 is what it is called in its container
         ("7\n", {7: ("postgres", 1, None)}, r"a server \(pid 7\) runs"),  # whose directory we may not see
-        ("7\n", {7: ("postgres", 1, "other")}, r"names process 7, which cannot be seen.*remove that file"),
-        ("7\n", {7: ("bash", 1, "data")}, r"names process 7, which cannot be seen"),
+        ("7\n", {7: ("postgres", 1, "other")}, r"names process 7, which is not visible.*remove that file"),
+        ("7\n", {7: ("bash", 1, "data")}, r"names process 7, which is not visible"),
         (None, {7: ("postgres", 1, "data")}, r"a server \(pid 7\) runs"),
     ],
 )

@@ -160,7 +160,7 @@ def test_the_memory_page_is_used_where_it_is_that_large(monkeypatch: pytest.Monk
     monkeypatch.setattr(page_cache, "memory_page", lambda: 65536)
     assert page_cache.filesystem_of("64kB") == "xfs/4kB"
     said = page_cache.KNOB.cannot("16kB", place)
-    assert said is not None and "memory page here is 64kB" in said
+    assert said is not None and "memory page, which is 64kB here" in said
 
 
 def test_an_old_kernel_has_no_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_a_missing_companion_is_skipped_with_the_command_that_makes_it(need: str
         ({"a": (3, "11"), "b": (1, "5")}, None),
         ({"a": (3, "11")}, "table b is missing"),
         ({"a": (2, "11"), "b": (1, "5")}, "table a has 2 rows instead of 3"),
-        ({"a": (3, "12"), "b": (1, "5")}, "table a has as many rows (3), but others: the digests differ"),
+        ({"a": (3, "12"), "b": (1, "5")}, "table a has as many rows (3), but other ones: digests differ"),
         ({"a": (3, "11"), "b": (1, "5"), "c": (0, "0")}, "there is a table c that should not be"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_tree_that_was_configured_in_place_is_refused(home: Path, journal: Jou
 
 def test_a_directory_that_is_no_tree_is_named(home: Path, journal: Journal) -> None:
     (home / "empty").mkdir()
-    with pytest.raises(UsageError, match="no PostgreSQL source tree"):
+    with pytest.raises(UsageError, match="not a PostgreSQL source tree"):
         find_source("18", journal, home / "empty")
 
 

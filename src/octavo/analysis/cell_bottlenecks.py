@@ -1,10 +1,10 @@
 """The bottleneck of each cell: the device's requests, its bytes, the CPU, or none of these.
 
-A page size trades requests for bytes, so its verdict depends on which of them the device is short of. Both are set
-against the device's limits, reads and writes together, as a volume has them. A device of unknown limits is set against
-the most that any cell of the run got from it, where it was busy all the time with several requests, and another cell
-came as far: such a limit is a lower bound. With one request after the other it is their latency that is waited for, and
-the device may serve many more at once (iostat(1) on %util).
+A page size trades requests for bytes, so its verdict depends on which of them limits the device. Both are compared with
+the device's limits, for reads and writes together, as volumes define them. If the limits are unknown, the reference is
+the highest rate of any cell of the run, provided the device was busy all the time with several requests, and another
+cell came close: such a limit is a lower bound. With one request after the other the wait is for their latency, and the
+device may serve many more at once (iostat(1) on %util).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def cell_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 
     `resource` is requests, bytes, requests and bytes, latency, CPU, nothing, or not known; the shares are fractions,
     None where there is no limit. `limits` says where the limits are from: `device` (its own) or `most seen`. The CPU's
-    share is that of the machine: where server or client are pinned to a part of it, it tells nothing of that part.
+    share is that of the machine: if server or client are pinned to some CPUs, it does not describe these.
     """
     rows: list[dict[str, Any]] = []
     by_cell: dict[str, list[TrialRecord]] = {}
@@ -60,7 +60,8 @@ def cell_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 
 
 def bottleneck_of_effect(rows: Sequence[Mapping[str, Any]], effect: Mapping[str, Any], cells: Sequence[Cell]) -> str:
-    """A sentence on an effect's cell and its baseline, to stand behind the verdict; empty where no device was seen."""
+    """A sentence about the bottlenecks of an effect's cell and its baseline, to follow the verdict; empty without
+    device metrics."""
     by_cell = {row["cell"]: row for row in rows}
     pair = [cell for cell in cells if cell.id == effect["cell"]]
     pair += [cell for cell in cells if cell.baseline and cell.condition == effect["condition"]]

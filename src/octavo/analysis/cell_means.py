@@ -1,7 +1,7 @@
-"""Every cell's own value with its variance, for comparisons of runs: there, no round is shared that would cancel drift.
+"""Every cell's own value with its variance, for comparisons of runs, which share no round that would cancel drift.
 
-Within a run, cells are divided by the baseline of their round. Two runs share no round, so that what the rounds of each
-had in common (the state of the machine at that time) counts as scatter.
+Within a run, cells are divided by the baseline of their round. Two runs share no round, so what the rounds of each had
+in common (the state of the machine at that time) counts as scatter.
 """
 
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ def all_series(store: Store, trials: Iterable[int], metrics: Sequence[str] | Non
 def choose(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord], most: int = MOST_TRIALS) -> list[TrialRecord]:
     """At most so many of the trials that count: whole rounds, evenly over the run.
 
-    When one round alone is too many, its baselines and an even choice of its other cells.
+    If one round has too many trials, its baselines and an even choice of its other cells.
     """
     place = {cell.id: number for number, cell in enumerate(cells)}
     baselines = {cell.id for cell in cells if cell.baseline}
@@ -74,7 +74,7 @@ def choose(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord], most: in
 
 
 def evenly(items: Sequence[T], count: int) -> list[T]:
-    """So many of the items, evenly spaced, the first one among them; all when there are no more than that.
+    """At most so many of the items, evenly spaced, including the first one.
 
     >>> evenly("abcdefg", 3), evenly("ab", 3), evenly("ab", 0)
     (['a', 'c', 'e'], ['a', 'b'], [])

@@ -1,7 +1,7 @@
 """Runs side by side: cells that they have in common, their values and their effects, with intervals on the differences.
 
-The first run is the reference. Per cell, metric and item there are two questions: is the value another one (`value`:
-the machine, version or setting as a whole), and is the effect against the run's own baseline (`effect`)?
+The first run is the reference. Per cell, metric and item there are two questions: does the value differ (`value`: the
+machine, version or setting as a whole), and does the effect against the run's own baseline (`effect`)?
 """
 
 import math

@@ -37,7 +37,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
     telling = distinguishing_factors(runs)
     for other in others:
         if metric not in other.record.metrics:
-            raise UsageError(f"{other.record.id} has no {metric}, of which {reference.record.id} speaks: "
+            raise UsageError(f"{other.record.id} has no {metric}, which {reference.record.id} measured: "
                              "runs of different workloads cannot be compared")  # fmt: skip
         if not shared_names(reference, other, telling):
             raise UsageError(f"{reference.record.id} and {other.record.id} have no cell in common; "
@@ -200,7 +200,7 @@ def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) ->
     found: list[str] = []
     machines = [_machines(run) for run in runs]
     if any(None in names for names in machines):
-        found.append("Not every run records its machine: a difference may be one between machines.")
+        found.append("Not every run records its machine: a difference may be due to the machine.")
     elif len(set(machines)) > 1:
         found.append("The runs are from different machines: a difference may come from anything that differs below.")
     else:
@@ -226,8 +226,8 @@ def _machines(run: StoredRun) -> frozenset[str | None]:
 
 
 def warned_of(runs: Sequence[StoredRun]) -> list[str]:
-    """What the runs' own reports warn of, with the name of the run: a query that was cancelled in one is not among
-    what is compared."""
+    """The warnings of the runs' own reports, with the name of the run: a query that was cancelled in one run is not
+    compared."""
     found = [
         f"{run.record.id}: {text[0].lower()}{text[1:]}"
         for run in runs

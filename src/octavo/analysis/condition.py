@@ -1,4 +1,4 @@
-"""Who is compared with whom: the conditions of a plan, and their numbers as tables."""
+"""Which cells are compared: the conditions of a plan, and their numbers as tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from octavo.store.records import TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The cells that are divided by one baseline, in the order of the plan, and what is asked of them.
+    """The cells that are divided by one baseline, in the order of the plan, and the questions about them.
 
-    `groups`: the level by which each cell is taken to scatter like others; None where all are taken to scatter alike.
+    `groups`: the level by which cells are assumed to scatter alike; None if all are assumed to.
     """
 
     name: str
@@ -52,7 +52,8 @@ def conditions_of(plan: Plan, cells: Sequence[Cell], trials: Iterable[TrialRecor
 
 
 def grouping_factor(plan: Plan) -> str:
-    """The factor that cells are grouped by where groups are told apart: the data block, else the first compared."""
+    """The factor by which cells are grouped if groups have pools of their own: the data block, else the first compared
+    factor."""
     return "data_block" if "data_block" in plan.baseline else next(iter(plan.baseline))
 
 

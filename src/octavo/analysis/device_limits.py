@@ -1,4 +1,4 @@
-"""The limits of a trial's device as they really were: as a probe found them, and with the credits that it had."""
+"""The limits of a trial's device as measured by a probe, and with the I/O credits that it had."""
 
 from octavo.host.block_limit import DeviceLimits
 from octavo.knobs.volume_types import as_achieved, known_volume

@@ -27,10 +27,10 @@ _OWN_WAL_BYTES = 256 * 1024
 
 
 def make_document(store: Store, run: str, *, most_numbers: int | None = None) -> dict[str, Any]:
-    """The document of a run, finished or not, from what the store has of it now.
+    """The document of a run, finished or not, from its current contents in the store.
 
     With `most_numbers` it has no more numbers of cells than these, so that a report of a large run is made in time
-    (`shown_metrics`); `metrics_left_out` counts the metrics that it is without.
+    (`shown_metrics`); `metrics_left_out` counts the omitted metrics.
     """
     record = store.run(run)
     plan = restore_plan(record.plan)

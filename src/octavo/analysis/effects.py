@@ -24,7 +24,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What the document says of effects, noise floors and the model; rows of plain values."""
+    """The document's effects, noise floors and model, as rows of plain values."""
 
     effects: Rows
     noise_floor: Rows

@@ -1,7 +1,7 @@
 """Scatter that differs between the levels of a factor: a pool for each level instead of one for all cells.
 
-Model of a logarithm: cell + round + residual, whose variance is that of the cell's group. It serves plans that look
-once and whose loads gave one trial each, so that loads and trials are one scatter (docs/method.md).
+Model of a logarithm: cell + round + residual, whose variance is that of the cell's group. It is for plans that are
+analysed once and whose loads gave one trial each, so that loads and trials have one variance (docs/method.md).
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Every cell against the baseline where several hosts measured: ratios within hosts, means over hosts.
 
 The model of a logarithm: cell × host + column + load of a dataset on a host (random) + residual (random); a column is a
-part of a round, on one host. What a host is by itself cancels within its columns. What is left of it is that a ratio
-may be another one on another host: the cell × host interaction, the hosts' random effect on a contrast.
+part of a round, on one host. The speed of a host cancels within its columns. What remains is that a ratio may differ
+between hosts: the cell × host interaction, the hosts' random effect on a contrast.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ FEWEST_HOSTS = 5
 
 
 def host_contrasts(layout: Layout) -> Contrasts:
-    """D = the mean over a cell's hosts of what it is on each of them, for every cell.
+    """D for every cell: the mean of its values on each of its hosts.
 
     On these hosts: Var(D) = Σ over hosts of Var(D on the host) / H², with variance components pooled over all hosts.
     With `FEWEST_HOSTS` or more it is s² / H, with s² the scatter of the hosts' ratios around D and H − 1 degrees of
-    freedom: it has the hosts, their loads and the trials in it, each cell's own. It is never taken to be smaller than
-    that of these hosts.
+    freedom, which includes hosts, loads and trials, separately for each cell. It is never taken to be smaller than that
+    of these hosts.
     """
     tables = layout.by_host()
     components = _pooled([variance_components(table) for table in tables])

@@ -14,7 +14,7 @@ from octavo.analysis.verdict import Decisions, judge
 
 
 class Role(IntEnum):
-    """What a row of a layout is for."""
+    """The role of a row of a layout."""
 
     BASELINE = 0
     CONTROL = 1  # the baseline again, with loads of its own
@@ -24,7 +24,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the analyses decide about the rows of a layout.
+    """The question that the analyses decide about the rows of a layout.
 
     `threshold` and `precision` are fractions. `conditions`: how many the run has; `affected`: in how many of them a
     cell differs from its baseline (1 while none is known). `has_floor`: there should be controls of either kind.
@@ -91,7 +91,7 @@ class InterimAnalysis:
         return max((float(ends[row]) for row in question.controls if np.isfinite(ends[row])), default=np.inf)
 
     def judge(self, question: Question) -> Decisions:
-        """What every row is found to be."""
+        """The verdict on every row."""
         found = self.contrasts
         return judge(found.centre, self.half_widths, self.floor(question), question.threshold, question.precision)
 
@@ -145,7 +145,7 @@ class InterimAnalyses:
         return [row for row in question.targets if not self.stopped[row]]
 
     def at_level(self, question: Question) -> "InterimAnalyses":
-        """The last analysis with the confidence of this question, and what it decides then."""
+        """The last analysis at the confidence of this question, and its decisions."""
         if not self.analyses:
             return self
         *earlier, last = self.analyses

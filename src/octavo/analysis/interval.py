@@ -15,11 +15,11 @@ WIDEST = math.log(1e6)
 class Estimate:
     """On the log scale: the mean over loads of the loads' means, and half the width of its interval.
 
-    `half_width` and `critical`, the standard errors in it, are None when there are too few trials to know the
-    spread. `of_loads` is the part of the variance that only more loads reduce. `conditional` says that the interval
-    holds for these loads only, `own` that it rests on the cell's own scatter, `analyses` for how many interim
-    analyses it is adjusted; 0 is a single one at the end. `of_hosts` is the variance of the true ratio between hosts,
-    None on one; `hosts_in_general` says that the interval holds for hosts like these.
+    `half_width` and `critical`, the standard errors in it, are None if there are too few trials to estimate the spread.
+    `of_loads` is the part of the variance that only more loads reduce. `conditional` says that the interval holds for
+    these loads only, `own` that it uses the cell's own scatter, `analyses` for how many interim analyses it is
+    adjusted; 0 is a single one at the end. `of_hosts` is the variance of the true ratio between hosts, None on one;
+    `hosts_in_general` says that the interval holds for hosts like these.
     """
 
     log_ratio: float
@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def low(self) -> float | None:
-        """The interval's lower end, as a ratio; None where there is no interval, or one that says nothing."""
+        """The interval's lower end, as a ratio; None without an interval, or if it is unbounded."""
         return self._end(-1)
 
     @property

@@ -1,10 +1,10 @@
-"""What each item, such as a query, was short of: CPU, the device's requests or bytes, or the latency of one request.
+"""The bottleneck of each item, such as a query: CPU, the device's requests or bytes, or the latency of one request.
 
-From what the workload measured around each run of an item: CPU time by the processors that the item could use, the time
-that it waited for one that others had, and what the device did meanwhile. The CPU is the bottleneck where both together
-took `_CPU` of the time; the device's requests or bytes are where its limits are known and reached. Else, where the
-device was busy for most of the time that was not the CPU's, it is the latency of requests with fewer than two of them
-under way on average, else requests, or bytes from `_LARGE` a request on. P. Boncz, T. Neumann and O. Erling, "TPC-H
+The workload measures around each run of an item: CPU time relative to the processors that the item could use, the time
+that it waited for a processor, and what the device did meanwhile. The CPU is the bottleneck where both together took
+`_CPU` of the time; the device's requests or bytes are where its limits are known and reached. Else, where the device
+was busy for most of the time that was not the CPU's, it is the latency of requests with fewer than two of them in
+flight on average, else requests, or bytes from `_LARGE` a request on. P. Boncz, T. Neumann and O. Erling, "TPC-H
 Analyzed" (2013), name the choke points of each query.
 """
 
@@ -65,7 +65,7 @@ def item_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 
 
 def bottleneck(mean: Mapping[str, float]) -> str:
-    """What an item was short of, by its numbers and the device's limits, 0 where there is none.
+    """An item's bottleneck, from its numbers and the device's limits (0: no limit).
 
     >>> def of(*values): return bottleneck(dict(zip((*_NEEDED, *_PERHAPS), (*values, 0, 0))))
     >>> of(1, 0.9, 0, 0.3, 10, 0, 1e6, 0, 1), of(1, 0.5, 0.4, 0.3, 10, 0, 1e6, 0, 1)

@@ -13,13 +13,13 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the model is fitted to. A column is a round, or a part of one that has a baseline of its own.
+    """The data that the model is fitted to. A column is a round, or a part of one with its own baseline.
 
-    `values`: natural logarithms, cells × columns, NaN where there is no valid trial. `loads`: the load that the
-    trial used, cells × columns; it means something only together with the cell's dataset. `datasets`: a number for
-    each cell's dataset. `rounds`: the round of each column, ascending. `baseline`: the row of the baseline. `groups`: a
-    number for the cells that are taken to scatter alike; None where all are. `hosts`: the number of the host that each
-    column was measured on, whose loads are its own; None where that is one.
+    `values`: natural logarithms, cells × columns, NaN without a valid trial. `loads`: the load that the trial used,
+    cells × columns, numbered within the cell's dataset. `datasets`: a number for each cell's dataset. `rounds`: the
+    round of each column, ascending. `baseline`: the row of the baseline. `groups`: a number for the cells that are
+    assumed to scatter alike; None if all are. `hosts`: the number of the host that each column was measured on, each
+    with loads of its own; None for a single host.
     """
 
     values: Floats
@@ -38,7 +38,7 @@ class Layout:
         return replace(self, values=values, loads=self.loads[:, :kept], rounds=self.rounds[:kept], hosts=hosts)
 
     def by_host(self) -> list[Self]:
-        """What each host measured, as a table of its own; the whole where there is one."""
+        """A layout for each host; the whole layout if there is one host."""
         if self.hosts is None:
             return [self]
         found: list[Self] = []

@@ -13,8 +13,8 @@ from octavo.units import human_count
 
 # What follows from runs that were cancelled, beside the sentence that names them.
 CANCELLED = (
-    "An item of which a run was cancelled at the time limit has no time and no ratio in that cell, and neither has the "
-    "total: the runs that ended are the fast ones."
+    "An item with a run that was cancelled at the time limit has no time and no ratio in that cell, and neither has "
+    "the total, because only the fast runs ended."
 )
 
 
@@ -122,7 +122,7 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
     """Why the run ended with that many cells undecided, or that it is not final, and what disturbed its host."""
     found: list[str] = []
     if plan.stopping == "fixed" and not finished:
-        found.append("The plan is analysed once, at its end; until then no interval is final and nothing is decided.")
+        found.append("The plan is analysed once, at its end. Until then no interval is final and nothing is decided.")
     if undecided and finished:
         rounds = plan.last_round or plan.rounds
         left = f"with {human_count(undecided, 'cell')} undecided"

@@ -1,4 +1,5 @@
-"""How the numbers of a verdict are rounded: an interval that ends at × 26,599,810 only shows that nothing is known."""
+"""How the numbers of a verdict are rounded: an interval that ends at × 26,599,810 shows only that the ratio is
+unknown."""
 
 from collections.abc import Callable
 
@@ -7,7 +8,7 @@ _LOUD = 10.0
 
 
 def ratio(value: float) -> str:
-    """A ratio in a sentence: thousandths near 1, else three digits that say something.
+    """A ratio in a sentence: thousandths near 1, else three significant digits.
 
     >>> ratio(1.1), ratio(0.9994), ratio(20.337), ratio(151.175), ratio(2945.2), ratio(0.01393), ratio(0.000657)
     ('1.100', '0.999', '20.3', '151', '2,945', '0.0139', '0.000657')

@@ -24,7 +24,7 @@ def optional_sections(
     bottlenecks: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
     """`plans`, `two_groups`, `bottlenecks` (as it is given), `item_bottlenecks`, and `best_of` (None where a run has no
-    such thing); effects of items are told their `plan` against the baseline's."""
+    such thing); effects of items get their `plan` relative to the baseline's."""
     plans = plans_of(cells, used)
     add_plan_comparison(effects, plans, cells)
     among = record.environment.get("best_of")

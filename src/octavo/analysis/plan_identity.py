@@ -1,8 +1,8 @@
 """Which plan each query had in each cell, and whether a difference in time comes with a difference in plan.
 
-A plan's identity is any text that is equal for equal plans: of our own trials `Shape.identity` (`postgres/plan_shape`),
-of published results the hash that was published. Where trials also have the shapes (`plan_shapes` among their facts, by
-identity), what differs between two plans is said in words.
+A plan's identity is any text that is equal for equal plans: `Shape.identity` (`postgres/plan_shape`) in our own trials,
+the published hash in published results. Where trials also have the shapes (`plan_shapes` among their facts, by
+identity), the differences between two plans are described in words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ Load = tuple[int, int]
 
 
 def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Rows:
-    """A row for each condition and item: how many plans there were, and by cell the letter of each load's plan.
+    """A row for each condition and item: the number of plans, and by cell the letter of each load's plan.
 
-    Trials tell their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
-    baseline's; they name plans of that item only. Several plans on one load have a letter together. `shapes` has, by
+    Trials have their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
+    baseline's; they name plans of that item only. Several plans on one load get one letter together. `shapes` has, by
     letter, the lines of the plan and its differences from plan A in words, for plans whose shape is known. Loads of a
-    fleet are named `HOST.LOAD`. Empty where no trial tells.
+    fleet are named `HOST.LOAD`. Empty if no trial has them.
     """
     seen: dict[tuple[str, str], dict[str, dict[Load, str]]] = {}
     shapes: dict[str, Mapping[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Ratios to the baseline by cell, what scatters around them, and what follows: the parts that contrasts are made of."""
+"""Ratios to the baseline by cell and the scatter around them: the parts of which contrasts are made."""
 
 from dataclasses import dataclass
 
@@ -83,12 +83,13 @@ def ratios_of(layout: Layout) -> Ratios:
 
 
 def guarded(itself: Floats, own_freedom: Integers, variance: Floats, freedom: Floats) -> tuple[Floats, Floats, Flags]:
-    """Pooled variances and their degrees of freedom, but those of the cell `itself` where it scatters more; and where
-    its own stands alone.
+    """Pooled variances and their degrees of freedom, or the cell's own if it scatters more; and whether the cell's own
+    is used alone.
 
-    A little more scatter is weighed in (as in G. K. Smyth, Linear models and empirical Bayes methods for assessing
-    differential expression in microarray experiments, Stat. Appl. Genet. Mol. Biol. 3, 2004, with the prior degrees
-    of freedom fixed, and never downwards); far more of it (F test) stands alone, with its own degrees of freedom.
+    A little more scatter is combined by weights (as in G. K. Smyth, Linear models and empirical Bayes methods for
+    assessing differential expression in microarray experiments, Stat. Appl. Genet. Mol. Biol. 3, 2004, with the prior
+    degrees of freedom fixed, and never downwards); significantly more of it (F test) is used alone, with its own
+    degrees of freedom.
     """
     from scipy.special import fdtri
 

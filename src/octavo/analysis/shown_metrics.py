@@ -1,4 +1,4 @@
-"""Which metrics a report for people shows, where a run has more numbers than a page holds and a person reads."""
+"""Which metrics a report for people shows when a run has more numbers than fit on a page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def shown_metrics(metrics: Mapping[str, Any], workload: str, cells: int, most: i
 
 
 def read_metrics(metrics: Mapping[str, Mapping[str, Any]], shown: Sequence[str]) -> list[str]:
-    """What has to be read to show those: they, what sentences are made of, and what warns."""
+    """The metrics to read in order to show these: they themselves, and those used by sentences and warnings."""
     warning = [name for name, metric in metrics.items() if metric.get("warns")]
     return list(dict.fromkeys([*shown, *(name for name in _NEEDED if name in metrics), *warning]))
 

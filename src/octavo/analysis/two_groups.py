@@ -1,6 +1,6 @@
 """Numbers that fall into two groups, such as a load step that sometimes takes many times as long.
 
-A mean of two groups is a number that never happens, and its interval is wide for a reason that more trials do not mend.
+A mean of two groups is a value that never occurs, and more trials do not narrow its interval.
 """
 
 import functools
@@ -34,10 +34,10 @@ def two_groups(
     """The items and conditions whose values fall into two groups at one level of the factor `by`, over all cells.
 
     The values' logarithms are cut in two where the groups' own sums of squares are smallest (W. D. Fisher, On grouping
-    for maximum homogeneity, J. Amer. Statist. Assoc. 53, 1958), and the share of the variance that lies between the
-    groups is held against 20,000 samples or more of as many normal numbers: a smaller chance than 1 % for all that is
-    looked at in a condition together (Bonferroni), and groups further apart than `threshold`. A row names the factor,
-    or the trials' fact, that has other levels in one group than in the other, where there is one.
+    for maximum homogeneity, J. Amer. Statist. Assoc. 53, 1958), and the share of the variance between the groups is
+    compared with 20,000 or more samples of as many normal numbers: it must have a chance below 1 % over everything
+    tested in a condition together (Bonferroni), and groups must be further apart than `threshold`. A row names the
+    factor, or the trials' fact, that has other levels in one group than in the other, where there is one.
     """
     by_id = {cell.id: cell for cell in cells}
     values: dict[tuple[str, str, str], list[tuple[float, dict[str, str]]]] = {}

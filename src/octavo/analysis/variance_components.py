@@ -1,7 +1,7 @@
 """How much of the scatter comes from loads and how much from trials: variance components of a condition.
 
-The model of a logarithm: cell + round + load of a dataset (random) + residual (random). The two components are told
-apart by the residual sums of squares of two least-squares fits, with the loads as fixed effects and without them
+The model of a logarithm: cell + round + load of a dataset (random) + residual (random). The two components are
+separated by the residual sums of squares of two least-squares fits, with the loads as fixed effects and without them
 (Henderson's method 3; S. R. Searle, G. Casella, C. E. McCulloch, Variance Components, 1992, ch. 5). Least squares,
 because trials may be missing and cells may have stopped being measured.
 """
@@ -41,7 +41,7 @@ class Components:
 
     @property
     def load_variance(self) -> float | None:
-        """σ²_load, not below zero; None where it cannot be told from σ²."""
+        """σ²_load, not below zero; None if it cannot be separated from σ²."""
         if self.load_square is None or self.residual_square is None:
             return None
         return max(0.0, (self.load_square - self.residual_square) / self.trials_per_load)

@@ -17,12 +17,12 @@ _SEARCHED = (20, 200, _MOST)  # most needs are small
 
 @dataclass(frozen=True, slots=True)
 class VerdictRule:
-    """What an estimate is held against.
+    """The rule by which an estimate becomes a verdict.
 
     `threshold`: the smallest difference of practical interest, as a fraction. `precision`: the half-width that is
-    narrow enough, as a fraction. `controls`: the estimates of cells that cannot differ from the baseline; the
-    farthest end of their intervals is the noise floor. `has_floor`: whether there should be any, so that controls
-    without numbers are not taken for a floor of zero. `most_loads`: how many loads the plan has.
+    narrow enough, as a fraction. `controls`: the estimates of cells that cannot differ from the baseline; the farthest
+    end of their intervals is the noise floor. `has_floor`: whether there should be any, so that controls without
+    numbers do not count as a floor of zero. `most_loads`: the plan's number of loads.
     """
 
     threshold: float
@@ -97,11 +97,11 @@ def noise_floor(controls: tuple[Estimate, ...]) -> float | None:
 
 
 def rounds_needed(estimate: Estimate, rule: VerdictRule) -> int | None:
-    """How many more rounds would settle it, if centres and spreads stay as they are; None when no number would, and
-    while it or its noise floor has no interval.
+    """The number of further rounds that would decide it, if estimates and spreads stay as they are; None if no number
+    would, or while it or its noise floor has no interval.
 
-    What trials scatter shrinks with rounds, what loads scatter with new loads, as long as the plan has some; what a
-    control's own centre is off by does not shrink. A forecast, not a promise.
+    The trials' scatter shrinks with rounds, the loads' with new loads, as long as the plan has some; the deviation of a
+    control's own estimate does not shrink. It is a forecast.
     """
     if estimate.half_width is None:
         return None

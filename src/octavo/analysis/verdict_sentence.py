@@ -20,10 +20,10 @@ def sentence(
     writes: bool,
     named: bool = True,
 ) -> str:
-    """One sentence for an effect: what, against what, how much, how sure, and under which condition it holds.
+    """One sentence for an effect: the cell, its baseline, the effect, its interval, and the condition.
 
     `compared` are the factors that the baseline names; `writes` says that the trials wrote WAL, so that its regime
-    matters; `named` is false where the cells' names say of which factor their levels are.
+    matters; `named` is false if the cells' names include their factors.
     """
     cell = next(cell for cell in cells if cell.id == effect["cell"])
     baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])

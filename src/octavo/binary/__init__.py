@@ -1,1 +1,2 @@
-"""What is in a program: its architecture, atomic instructions, compiler and flags (crates/octavo-core: binary)."""
+"""The properties of a program: its architecture, atomic instructions, compiler and flags (crates/octavo-core:
+binary)."""

@@ -1,4 +1,4 @@
-"""What the core (`octavo._core.binary_scan`) gives for an ELF file, as a dict."""
+"""The dict that the core (`octavo._core.binary_scan`) returns for an ELF file."""
 
 from typing import TypedDict
 

@@ -19,7 +19,7 @@ _ELF, _ARCHIVE = b"\x7fELF", b"!<arch>\n"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An ELF file: what is in it, or the problem that it could not be read for."""
+    """An ELF file: its contents, or the reason why it could not be read."""
 
     name: str
     report: ElfReport | None
@@ -29,8 +29,8 @@ class Program:
 def read(path: Path) -> list[Program]:
     """The programs of a file, a package (.deb), an archive (.a) or a directory.
 
-    Below a directory links are not followed and what is no ELF file, package or archive is left out. Raises HostError
-    when there is no answer at all.
+    Below a directory links are not followed, and other files than ELF files, packages and archives are left out. Raises
+    HostError if nothing can be read.
     """
     try:
         descriptor = _opened(path)
@@ -44,7 +44,7 @@ def read(path: Path) -> list[Program]:
     finally:
         os.close(descriptor)
     if not found:
-        raise HostError(f"{path} has no ELF file in it")
+        raise HostError(f"{path} contains no ELF file")
     if len(found) == 1 and found[0].problem and found[0].name == str(path):
         raise HostError(f"{path} {found[0].problem}")
     return found
@@ -61,7 +61,7 @@ def _opened(path: Path) -> int:
 
 
 def read_one(path: Path) -> ElfReport:
-    """What is in a single ELF file. Raises HostError, and OSError when it cannot be opened."""
+    """The contents of a single ELF file. Raises HostError, and OSError when it cannot be opened."""
     descriptor = os.open(path, _OPEN)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

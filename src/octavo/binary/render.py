@@ -1,4 +1,4 @@
-"""Programs in the terminal: the verdict first, then what it rests on."""
+"""Programs in the terminal: the verdict first, then the evidence."""
 
 from rich.console import Console
 from rich.table import Table

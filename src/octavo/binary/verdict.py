@@ -50,7 +50,7 @@ def tally(report: ElfReport) -> AtomicsCount:
 
 
 def verdict(report: ElfReport) -> Verdict:
-    """What is the case."""
+    """The verdict on a program."""
     if report["is_debug_file"]:
         return Verdict("debug", "debug information without instructions; name the program that it belongs to")
     if report["machine"] == AARCH64:
@@ -84,7 +84,7 @@ def _of_aarch64(report: ElfReport) -> Verdict:
 
 
 def why(report: ElfReport) -> str:
-    """How it comes that a program has no LSE, as far as it says itself, and the way out."""
+    """Why a program has no LSE, as far as the file records it, and how to change that."""
     flags = report["producers"][0][0] if report["producers"] else ""
     rebuild = "build it with CFLAGS='-moutline-atomics', or for such CPUs alone with '-march=armv8.2-a'"
     if "-mno-outline-atomics" in flags:
@@ -126,9 +126,9 @@ def _of_x86_64(report: ElfReport) -> Verdict:
 
 
 def level_of(report: ElfReport) -> tuple[str, str]:
-    """The level of x86-64 that the code needs, and what is not sure of it.
+    """The level of x86-64 that the code needs, and its uncertainty.
 
-    A level that is in few stretches of a program that asks the CPU is chosen at run time, and needed by none.
+    If a program queries the CPU, a level in few of its stretches is chosen at run time and not required.
     """
     needed, doubt = "x86-64", ""
     places = {name: stretches for name, _, stretches, _ in report["levels"]}

@@ -1,8 +1,8 @@
 """What a difference from the expected output is: allowed at this block size for a named reason, or a failure.
 
-Three kinds are recognised by what they are, at every size but the default one: another plan, another order of
-the same rows where none was asked for, and an error whose numbers are the block size's limit. Everything else must
-be in differences.toml, entry by entry, with the very lines that may differ. What is in neither is a failure.
+Three kinds are recognised automatically, at every size except the default: another plan, another order of the same rows
+where none was requested, and an error whose numbers are the block size's limit. Everything else must be in
+differences.toml, entry by entry, with the very lines that may differ. What is in neither is a failure.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The regression tests of contrib's modules, each in a temporary instance, as `make check` runs them.
 
-What a module's tests are, and what their server needs, is in its Makefile: REGRESS, REGRESS_OPTS
-(src/makefiles/pgxs.mk). Isolation tests and Perl scripts of the modules are not run.
+A module's Makefile lists its tests and the settings of their server: REGRESS, REGRESS_OPTS (src/makefiles/pgxs.mk).
+Isolation tests and Perl scripts of the modules are not run.
 """
 
 import re

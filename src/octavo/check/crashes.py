@@ -1,4 +1,4 @@
-"""Crashes: what a server's log and its core files tell of them."""
+"""Crashes, found in a server's log and in core files."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Error messages that a block size's limits cause, with the numbers that must be in them."""
+"""Error messages caused by a block size's limits, with the numbers that they must contain."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ _MORE = re.compile(
 
 
 def explain_limit_error(output: Sequence[str], block: int) -> str | None:
-    """Why this output is what the block size's limit must give, or None when it is not.
+    """Why this output is the expected error of the block size's limit, or None if it is not.
 
     The size must be too much for this block and not for 8 kB, where the statement works, and the maximum that the
     message names must be the one of the formula.

@@ -125,7 +125,7 @@ def bigint_columns(block: int) -> int:
 
 
 def wal_buffers(shared_buffers: int, block: int, wal_block: int, wal_segment: int) -> int:
-    """wal_buffers in bytes where it is -1: so many WAL blocks as a 32nd of shared_buffers has blocks.
+    """wal_buffers in bytes if it is -1: as many WAL blocks as there are data blocks in a 32nd of shared_buffers.
 
     XLOGChooseNumBuffers: no more than a segment, no fewer than 8 WAL blocks. Only where both blocks are of one size
     is it a 32nd of the bytes.

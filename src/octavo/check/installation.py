@@ -1,4 +1,4 @@
-"""The installation itself: it is whole, and its programs load its own libraries and nobody else's."""
+"""The installation itself: it is complete, and its programs load its own libraries and no others."""
 
 import re
 import time

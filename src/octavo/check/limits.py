@@ -1,4 +1,4 @@
-"""What a block size allows, measured on a running server: the largest row, key and chunk, and defaults in blocks.
+"""The limits of a block size, measured on a running server: the largest row, key and chunk, and defaults in blocks.
 
 `python -m octavo.check.limits` measures every build of a version with 8 kB WAL blocks in the cache and prints
 the table of docs/experiments/regression.md.
@@ -38,7 +38,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class BlockLimits:
-    """What was measured at one data block. All sizes in bytes, rows and index rows with their headers.
+    """The limits measured at one data block. All sizes in bytes, rows and index rows with their headers.
 
     `inline_row` is the largest row that is stored as it is, without TOAST.
     """
@@ -197,7 +197,7 @@ def _upper_bound(connection: _Connection, statements: str) -> int:
         match = re.search(r'between "\d+" and "(\d+)"', error.diag.message_detail or "")
         assert match is not None
         return int(match[1])
-    raise AssertionError("a value beyond every limit was taken")
+    raise AssertionError("a value beyond every limit was accepted")
 
 
 def _number(connection: _Connection, query: str) -> int:
@@ -207,7 +207,7 @@ def _number(connection: _Connection, query: str) -> int:
 
 
 def expected(limits: BlockLimits) -> dict[str, int]:
-    """What the formulas of PostgreSQL's source give for the fields of `BlockLimits` that they cover."""
+    """The values of PostgreSQL's formulas for the fields of `BlockLimits` that they cover."""
     block = limits.block
     return {
         "row": formulas.heap_tuple(block),

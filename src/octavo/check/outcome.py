@@ -1,4 +1,4 @@
-"""What came of a build's tests."""
+"""The results of a build's tests."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ class ClassifiedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong beside differences: a test that ended early, a crash; `details` are lines of its log."""
+    """A failure other than a difference: a test that ended early, a crash; `details` are lines of its log."""
 
     test: str
     what: str

@@ -1,8 +1,8 @@
 """A test's output against the expected one, statement by statement.
 
-A line-by-line difference has no idea of where a result begins and ends. psql echoes the script
-(`--echo-all`), isolationtester names each step: these lines are in both outputs, so each statement's
-own output can be set beside what was expected of it, whole.
+A line-by-line diff does not know where a result begins and ends. psql echoes the script (`--echo-all`), isolationtester
+names each step: these lines are in both outputs, so each statement's whole output can be compared with the expected
+one.
 """
 
 import itertools

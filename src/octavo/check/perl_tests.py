@@ -1,8 +1,8 @@
 """PostgreSQL's suites of Perl scripts (recovery, subscription, programs), each with its clusters, judged by TAP output.
 
-They are run here and not by prove, which stops all of them when one bails out. The scripts ask for shared_buffers in
-bytes, as few as 16 blocks of 8 kB. At another block they get as many blocks as at 8 kB: at 32 kB there would be no
-buffer left to pin, and at 1 kB eight times as many as a script wants to overflow.
+They are not run by prove, which stops all of them when one bails out. The scripts set shared_buffers in bytes, as few
+as 16 blocks of 8 kB. At another block size they get as many blocks as at 8 kB: otherwise at 32 kB no buffer would be
+left to pin, and at 1 kB there would be eight times as many as a script needs to overflow.
 """
 
 import itertools
@@ -42,7 +42,7 @@ _REFUSED = re.compile(r"LOG:  .* outside the valid range for parameter .*|FATAL:
 
 @dataclass(frozen=True, slots=True)
 class TapResult:
-    """What a test script said: its points, whether it came to its end, why it was skipped or gave up."""
+    """The output of a test script: its points, whether it completed, why it was skipped or gave up."""
 
     points: tuple[tuple[bool, str], ...]
     complete: bool
@@ -247,7 +247,7 @@ def _difference(test: str, tap: TapResult, code: int, place: Path) -> Difference
 
 
 def waited_for(stderr: Sequence[str]) -> list[str]:
-    """What a script says that waited in vain for a query's result (poll_query_until), with the query."""
+    """The message of a script that waited in vain for a query's result (poll_query_until), with the query."""
     lines = [line.removeprefix("#").strip() for line in stderr if line.startswith("#")]
     start = next((place for place, line in enumerate(lines) if line.startswith("poll_query_until timed out")), None)
     if start is None:
@@ -262,7 +262,7 @@ def _judge_regression(workplace: TestWorkspace, place: Path) -> tuple[list[Class
     judged, failures = judge_diffs(workplace, "regression", workplace.tests / "regress", diffs, differing)
     if not (judged or failures):  # they ended before any was compared
         failures = [
-            Failure(_STREAM_REGRESS, "the regression tests failed, and none of them says so", tuple(lines[-20:]))
+            Failure(_STREAM_REGRESS, "the regression tests failed, but none of them reports it", tuple(lines[-20:]))
         ]
     # They belong to the one script that ran them all.
     named = [

@@ -1,4 +1,4 @@
-"""Recognising EXPLAIN's text output, line by line (explain.c): what is no plan is not taken for one."""
+"""Recognising EXPLAIN's text output, line by line (explain.c); other output is not recognised as a plan."""
 
 import re
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def is_plan(rows: Sequence[str]) -> bool:
 
 
 def rows_returned(rows: Sequence[str]) -> list[str | None]:
-    """What EXPLAIN ANALYZE counted at the root of each plan, which no choice of plan may change."""
+    """The rows that EXPLAIN ANALYZE counted at the root of each plan, which must not depend on the plan."""
     return [match[1] if (match := _ROWS.search(plan[0])) else None for plan in _split(rows)]
 
 

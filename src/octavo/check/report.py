@@ -72,7 +72,7 @@ def row(suite: Suite) -> tuple[str, ...]:
 
 
 def text(report: CheckReport) -> str:
-    """What happened on one build: the table, then each thing that needs a reader."""
+    """The report on one build: the table, then each result that needs attention."""
     manifest = report.build.manifest
     lines = [
         f"PostgreSQL {manifest['version']}, data block {manifest['data_block']}, WAL block {manifest['wal_block']}"
@@ -88,8 +88,8 @@ def text(report: CheckReport) -> str:
         for difference in suite.unexplained:
             lines += _unexplained(suite, difference)
         if suite.judged or suite.failures:
-            lines.append(f"  whole differences and logs: {suite.kept}")
-    lines.append("passed: whatever differs has a reason above" if report.passed else "FAILED")
+            lines.append(f"  complete differences and logs: {suite.kept}")
+    lines.append("passed: every difference has a reason above" if report.passed else "FAILED")
     return "\n".join(lines)
 
 
@@ -109,7 +109,7 @@ def _reasons(suite: Suite) -> list[str]:
 
 def _unexplained(suite: Suite, difference: Difference) -> list[str]:
     removed, added = changed_lines(difference)
-    statement = difference.statement.splitlines() or ["its output cannot be set beside the expected one"]
+    statement = difference.statement.splitlines() or ["its output cannot be compared with the expected one"]
     shown = [*(f"    {line}" for line in statement), *_some("-", removed), *_some("+", added)]
     return [f"FAILED {suite.name} {difference.test}, expected output line {difference.line}:", *shown]
 

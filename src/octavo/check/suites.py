@@ -1,4 +1,4 @@
-"""Running PostgreSQL's suites against an installed build, and judging what they say."""
+"""Running PostgreSQL's suites against an installed build, and judging their results."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def run_isolation(workplace: TestWorkspace, progress: Progress) -> Suite:
 
 @dataclass(frozen=True, slots=True)
 class DriverResult:
-    """What came of one run of a driver; `files` are worth keeping."""
+    """The result of one run of a driver; `files` are worth keeping."""
 
     tests: int
     identical: int
@@ -80,7 +80,7 @@ def run_driver(
 ) -> DriverResult:
     """PostgreSQL's driver, of `regress` or `isolation`, with a temporary instance in `output`, on a directory's tests.
 
-    `what` says which tests; `prefix` comes before their names in what is reported.
+    `what` selects the tests; `prefix` precedes their names in reports.
     """
     program = "pg_regress" if directory == "regress" else "pg_isolation_regress"
     arguments: list[str | Path] = [
@@ -128,7 +128,7 @@ def run_driver(
 
 
 def results_of(lines: Sequence[str]) -> list[re.Match[str]]:
-    """What pg_regress said of each test: `ok` (ok or not ok) and `test`."""
+    """The result lines of pg_regress: `ok` (ok or not ok) and `test`."""
     return [match for line in lines if (match := _RESULT.match(line))]
 
 
@@ -185,7 +185,7 @@ def _text(path: Path) -> str:
 
 
 def crashed(workplace: TestWorkspace, output: Path, logs: Sequence[Path], *, killing_is_tested: bool) -> list[Failure]:
-    """What the servers' logs and core files tell of crashes."""
+    """Crashes according to the servers' logs and core files."""
     found = [failure for log in logs for failure in crashes.crashes_in_log(log, killing_is_tested=killing_is_tested)]
     return found + crashes.backtraces(workplace.build, output, workplace.journal, workplace.account)
 

@@ -1,4 +1,4 @@
-"""Where a build is tested: PostgreSQL's own tests from its source, compiled against the build as it was shipped."""
+"""Where a build is tested: PostgreSQL's own tests from its source, compiled against the installed build."""
 
 import os
 import secrets
@@ -51,7 +51,7 @@ class TestWorkspace:
         return self.build.prefix / "lib" / "pgxs" / "src" / "test"
 
     def environment(self) -> dict[str, str]:
-        """What test drivers see: the build's programs first, C collation, and a place for sockets."""
+        """The environment of test drivers: the build's programs first, C collation, and a place for sockets."""
         return {
             "PATH": f"{self.build.prefix / 'bin'}{os.pathsep}{children.PLAIN_PATH}",
             "LC_ALL": "C",
@@ -84,12 +84,12 @@ def open_workspace(
     """A place to test the build, gone at the end. Raises OctavoError when the build is of another source."""
     if build.manifest["source_sha256"] != tests.sha256:
         raise OctavoError(
-            f"{build.name} was made of another source of {build.manifest['version']} than the tests are from; "
+            f"{build.name} was built from another source of {build.manifest['version']} than the tests; "
             "give its tarball with --source"
         )
     driver = build.prefix / "lib" / "pgxs" / "src" / "test" / "regress" / "pg_regress"
     if not driver.exists():
-        raise OctavoError(f"{build.name} has no pg_regress, an older Octavo made it; remove it and build again")
+        raise OctavoError(f"{build.name} has no pg_regress, as an older Octavo built it; remove it and build again")
     directory = tests.directory / build.name
     short = make_directory(runtime_directory()) / f"check-{secrets.token_hex(3)}"
     entries = [journal.record("directory", path=str(path)) for path in (directory, short)]

@@ -1,6 +1,6 @@
 """`octavo`: the verbs, and the one place where an error becomes a line and an exit code.
 
-Heavy libraries are imported inside the verbs, where they are used, so that help answers at once.
+Heavy libraries are imported inside the verbs, where they are used, so that help is fast.
 """
 
 import errno
@@ -130,13 +130,13 @@ def _open_standard_streams() -> None:
 
 
 def files_are_utf8() -> None:
-    """What files and programs have is UTF-8, whatever the terminal is set to (LC_ALL=de_DE.ISO-8859-1)."""
+    """Files and programs use UTF-8, whatever the terminal is set to (LC_ALL=de_DE.ISO-8859-1)."""
     with suppress(locale.Error):  # glibc before 2.35 need not have it
         locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
 
 
 def _run() -> int:
-    """Puts back what earlier commands left, and runs this one. Returns its exit code."""
+    """Restores what earlier commands left changed, and runs this one. Returns its exit code."""
     try:
         if sys.argv[1:3] != ["host", "restore"]:  # which does it, and tells it itself
             _recover()
@@ -156,7 +156,7 @@ def _run() -> int:
 
 
 def _recover() -> None:
-    """Puts back what killed commands left. What stands in the way is a warning: most commands do not need it."""
+    """Restores what killed commands left changed. Problems are warnings only, because most commands do not need it."""
     try:
         octavo_home()
     except OctavoError:  # a command that needs a home says so itself
@@ -198,7 +198,8 @@ def _call(arguments: list[str]) -> int:
 
 
 def _of_a_server(error: Exception) -> str | None:
-    """What a server answered that no command expects: it has gone, or is no PostgreSQL; None for other errors."""
+    """The message for an answer that no command expects: the server has gone, or is not PostgreSQL; None for other
+    errors."""
     if "psycopg" not in sys.modules:
         return None
     import psycopg
@@ -234,7 +235,7 @@ def _in_a_line(text: str, context: typer.Context | None) -> str:
 
 
 def _of_the_system(error: OSError) -> str:
-    """What the system refused, where, and the way out of it."""
+    """The message for an error of the system: what it refused, where, and how to fix it."""
     where = f"{error.filename}: " if error.filename else f"below {octavo_home()}: " if error.errno in _FULL else ""
     if error.errno in _FULL:
         way_out = "free some space there, then run the command again"

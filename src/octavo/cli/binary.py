@@ -1,4 +1,4 @@
-"""`octavo binary`: what is in a program: atomic instructions, the CPU that it needs, compiler and flags."""
+"""`octavo binary`: a program's atomic instructions, required CPU, compiler and flags."""
 
 import sys
 from enum import StrEnum

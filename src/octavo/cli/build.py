@@ -1,4 +1,4 @@
-"""`octavo build`: PostgreSQL at the chosen sizes, and what can be done with the builds."""
+"""`octavo build`: builds PostgreSQL at the chosen sizes, and tests or packages the builds."""
 
 import sys
 import time
@@ -256,7 +256,7 @@ def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
             code = 1
         else:
             _print_progress(
-                f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits are there, the "
+                f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits survived, the "
                 f"sums agree ({outcome.found:,} lines, recovered in {outcome.recovery_seconds:.1f} s)"
             )
     return code

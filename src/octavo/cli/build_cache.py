@@ -1,4 +1,4 @@
-"""`octavo build ls | rm | path | exec | env`: finding one's way in the cache."""
+"""`octavo build ls | rm | path | exec | env`: listing, removing and using cached builds."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,13 +28,13 @@ def register(group: typer.Typer) -> None:
 
 
 def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = None) -> "BuildSpec":
-    """The one spec of these options. Raises UsageError for a size or version that does not exist, or several, or that
-    is given beside the name of a build."""
+    """The one spec of these options. Raises UsageError for a size or version that does not exist, for several, or for
+    one that is combined with the name of a build."""
     from octavo.errors import UsageError
     from octavo.postgres.builds.selection import selected_specs
 
     if name is not None and (data_block, wal_block, pg) != _DEFAULTS:
-        raise UsageError(f"--name {name} is one build: leave --data-block, --wal-block and --pg out")
+        raise UsageError(f"--name {name} names one build; leave out --data-block, --wal-block and --pg")
     specs = selected_specs(
         data_block=data_block,
         wal_block=wal_block,
@@ -47,7 +47,7 @@ def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = No
         debug_symbols=False,
     )
     if len(specs) != 1:
-        raise UsageError(f"these are {len(specs)} builds; name one data block, one WAL block and one version")
+        raise UsageError(f"{len(specs)} builds match; name one data block, one WAL block and one version")
     return specs[0]
 
 
@@ -213,7 +213,7 @@ def execute(
 
 
 def _warn_root(what: str, build: "Build") -> None:
-    """Tells root whose programs the build has, other than PostgreSQL's."""
+    """Warns root of programs in the build that are not PostgreSQL's."""
     import os
     import sys
 

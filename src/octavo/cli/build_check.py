@@ -1,4 +1,4 @@
-"""`octavo build --check`: PostgreSQL's own tests against what was built."""
+"""`octavo build --check`: PostgreSQL's own tests against the builds."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`octavo build --with-extension DIR`: an extension into every build that was chosen."""
+"""`octavo build --with-extension DIR`: builds an extension into every chosen build."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`octavo build --check-operations`: what a DBA does, tried on real servers of a build, printed."""
+"""`octavo build --check-operations`: tests a DBA's operations on real servers of a build."""
 
 import sys
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ class ReportFormat(StrEnum):
 
 
 class PackageFormat(StrEnum):
-    """What a package is made as."""
+    """Package formats."""
 
     deb = "deb"
     tar = "tar"

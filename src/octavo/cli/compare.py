@@ -1,4 +1,4 @@
-"""`octavo compare`: runs side by side, and an exit code for a regression."""
+"""`octavo compare`: compares runs, with an exit code for a regression."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`octavo costs`: what the planner's cost settings really are on this device, at each data block."""
+"""`octavo costs`: measures the planner's cost settings on this device, at each data block."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`octavo fleet`: the hosts that a run goes to."""
+"""`octavo fleet`: sets up the hosts of a run."""
 
 import sys
 from pathlib import Path

@@ -20,8 +20,8 @@ def refuse_before_command(context: typer.Context) -> None:
     """For a group whose command was called. Raises UsageError for options before it, which are the group's own."""
     for option in given(context).values():
         raise UsageError(
-            f"{context.command_path} {context.invoked_subcommand} does not use {option} before its name; give its own "
-            "options behind it"
+            f"{context.command_path} {context.invoked_subcommand} does not use {option} before its name; put its own "
+            "options after its name"
         )
 
 

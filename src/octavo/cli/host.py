@@ -1,4 +1,4 @@
-"""`octavo host`: the page stack of this machine, what on it would disturb a measurement, and putting it back."""
+"""`octavo host`: the page stack of this machine, causes of disturbed measurements, and restoring the host."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,5 @@
-"""`octavo hugepages`: what a server needs of huge pages and what that saves; taking them, checking, giving back."""
+"""`octavo hugepages`: the huge pages that a server needs and what they save; allocating, verifying and returning
+them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`octavo import`: results that others measured, as a run like any other."""
+"""`octavo import`: imports results measured elsewhere as a run."""
 
 import sys
 from pathlib import Path

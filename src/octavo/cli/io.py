@@ -41,7 +41,7 @@ class Cache(StrEnum):
 
 
 class ReadaheadAdvice(StrEnum):
-    """What the kernel is told of the files."""
+    """Advice to the kernel about the files."""
 
     normal = "normal"
     random = "random"

@@ -16,7 +16,7 @@ _REDRAW_SECONDS = 0.1
 
 class IoProgress:
     """A context manager that leaves the terminal as it was. It draws only when the engine calls: no thread of its own
-    takes CPU beside what is measured."""
+    takes CPU time from the measurement."""
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
@@ -43,7 +43,7 @@ class IoProgress:
             self._bar = None
 
     def begin(self, policy: Policy, job: Job) -> Observe:
-        """What shows how far this measurement is. Without a terminal it says once that it has begun."""
+        """A progress display for this measurement. Without a terminal it prints once that it has begun."""
         what = f"{policy.name}, {'direct' if job.direct else job.cache}"
         until = f"{job.seconds:g} s" if job.seconds else f"{job.blocks:,} blocks" if job.blocks else "the list once"
         said = False
@@ -65,7 +65,7 @@ class IoProgress:
         return observe
 
     def probing(self, seconds: float) -> Observe:
-        """Shows how far a probe of so many seconds is, whatever it measures just now."""
+        """Shows the progress of a probe of so many seconds."""
         began = time.monotonic()
         said = False
 

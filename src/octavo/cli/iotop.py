@@ -1,4 +1,4 @@
-"""`octavo iotop`: who asks which disk for how much, in what sizes."""
+"""`octavo iotop`: live I/O by process, disk and request size."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from octavo.cli.choices import TableFormat
 
 
 class SourceName(StrEnum):
-    """Where the requests are seen."""
+    """The source of requests."""
 
     auto = "auto"
     bpf = "bpf"

@@ -1,4 +1,4 @@
-"""`octavo run --pgio-conf`: the levels that the original's pgio.conf asks for, and its result line at the end."""
+"""`octavo run --pgio-conf`: the levels in the original's pgio.conf, and its result line at the end."""
 
 from collections.abc import Mapping
 from pathlib import Path

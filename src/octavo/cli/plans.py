@@ -78,7 +78,7 @@ def table(
         check_version(specs[0].version, "use 18, or --statistics own")
     seconds = parse_duration(timeout)
     if not 0.001 <= seconds <= _LONGEST_SECONDS:  # for statement_timeout, which counts ms, less is no limit
-        raise UsageError(f"--timeout {timeout}: it has to be from 1ms to 24d")
+        raise UsageError(f"--timeout {timeout}: it must be from 1ms to 24d")
     request = PlanTableRequest(
         rounds=rounds, tries=tries, timeout=seconds, seed=seed,
         settings={**tpch.WORKLOAD.settings, **parse_settings(setting or [])}, costs=compared(blocks, calibration),

@@ -120,7 +120,7 @@ def predict(
     changes = parse_what_if(what_if or [])
     _refuse_ignored(context, against=against is not None)
     if clients is not None and changes.transactions != 1:
-        raise UsageError("--clients and --what-if transactions both say how many clients there are; give one of them")
+        raise UsageError("--clients and --what-if transactions both set the number of clients; give one of them")
     if device is not None and changes.device is not None:
         raise UsageError("--device and --what-if device both name the predicted device; give one of them")
     request = Request(

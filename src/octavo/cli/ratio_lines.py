@@ -1,4 +1,4 @@
-"""Ratios with their intervals as lines of text that close in while a round in slices goes on."""
+"""Ratios with their intervals as lines of text, which narrow during a round in slices."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class RatioLine:
 
 @dataclass(slots=True)
 class Rounds:
-    """What ended rounds said of a cell: logarithms of its ratio, with their standard errors."""
+    """Results of finished rounds for a cell: logarithms of its ratio, with their standard errors."""
 
     ended: dict[tuple[str, str], list[tuple[float, float]]] = field(
         default_factory=dict[tuple[str, str], list[tuple[float, float]]]
@@ -46,7 +46,7 @@ class Rounds:
         self.ended.setdefault((condition, line.label), []).append(_estimate(line))
 
     def with_now(self, condition: str, line: RatioLine) -> RatioLine:
-        """The round that goes on together with those that ended, weighted by their errors."""
+        """The current round combined with the finished ones, weighted by their errors."""
         estimates = [*self.ended.get((condition, line.label), ()), _estimate(line)]
         known = [(value, error) for value, error in estimates if error > 0]
         if not known:

@@ -1,4 +1,4 @@
-"""`octavo report`: a run shown again, finished or not."""
+"""`octavo report`: shows a run, finished or not."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -1,4 +1,4 @@
-"""`octavo trace`: page accesses of a server, and what other page sizes and caches would have done with them."""
+"""`octavo trace`: records page accesses of a server, and simulates other page and cache sizes."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""How far a pass over a trace is, on a terminal's standard error."""
+"""Progress of a pass over a trace, on a terminal's standard error."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from octavo.cli.output import console
 
 @contextmanager
 def counting() -> Generator[Callable[[int], object], None, None]:
-    """What is told the accesses so far, and shows them; elsewhere than on a terminal nothing."""
+    """A callback that shows the number of accesses so far on a terminal, and nothing elsewhere."""
     screen = console(stderr=True)
     if not screen.is_terminal:
         yield lambda _accesses: None

@@ -96,7 +96,7 @@ def run_command(
         parse_duration(timeout),
     )  # fmt: skip
     if not limits.seconds:  # for timeout(1) that is no limit
-        raise UsageError(f"--timeout {timeout}: it has to be longer")
+        raise UsageError(f"--timeout {timeout}: it must be longer")
     kind, page = machine_of(machine), page_of(kernel_page)
     files = {path.absolute().name: path for path in copy or []}
     if len(files) != len(copy or []):
@@ -116,7 +116,7 @@ def _at_least(option: str, text: str, least: int) -> int:
     from octavo.units import format_size, parse_size
 
     if (size := parse_size(text)) < least:
-        raise UsageError(f"{option} {text}: it has to be from {format_size(least)}")
+        raise UsageError(f"{option} {text}: it must be at least {format_size(least)}")
     return size
 
 

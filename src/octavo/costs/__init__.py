@@ -1,1 +1,1 @@
-"""What the planner's cost settings really are here: measured by small queries, fitted, as postgresql.conf lines."""
+"""The planner's real costs on this host: measured by small queries, fitted, printed as postgresql.conf lines."""

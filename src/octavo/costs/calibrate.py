@@ -21,7 +21,7 @@ _LEAST, _MOST = 4 * 1024**2, 64 * 1024**3
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
-    """What is asked for: bytes of the tables for cold reads, rounds, and the cache's state."""
+    """A request: bytes of the tables for cold reads, rounds, and the cache's state."""
 
     size: int
     rounds: int
@@ -32,7 +32,7 @@ def check_size(option: str, text: str) -> int:
     """The bytes of the tables for cold reads. Raises UsageError that names the option."""
     size = parse_size(text)
     if not _LEAST <= size <= _MOST:
-        raise UsageError(f"{option} {text}: it has to be from {format_size(_LEAST)} to {format_size(_MOST)}")
+        raise UsageError(f"{option} {text}: it must be from {format_size(_LEAST)} to {format_size(_MOST)}")
     return size
 
 

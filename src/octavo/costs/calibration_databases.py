@@ -1,4 +1,4 @@
-"""Where a calibration measures: a server of our own, or a database of our own on a user's server."""
+"""The database of a calibration: on a server of our own, or created on a user's server."""
 
 import os
 import secrets
@@ -45,9 +45,10 @@ _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
 def own_database(
     build: Build, size: int, level: str, journal: Journal, account: Account
 ) -> Generator[tuple[CalibrationDatabase, dict[str, Any]], None, None]:
-    """A server of this build with the tables, on the device of this level, gone afterwards. Yields what was achieved.
+    """A server of this build with the tables, on the device of this level, removed afterwards. Yields the achieved
+    limits.
 
-    Limits hold when the tables are there. Raises HostError when this host cannot make such a device.
+    Limits apply once the tables exist. Raises HostError when this host cannot make such a device.
     """
     levels = {"device": level}
     if reason := device.cannot(levels):

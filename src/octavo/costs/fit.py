@@ -1,9 +1,10 @@
-"""Least squares: what a page, a row, an entry and an operator take, so that all queries together fit best.
+"""Least squares: the time of a page, a row, an index entry and an operator that fits all queries best.
 
 Errors are relative: a query of 3 ms counts as much as one of 3 s. The estimate is fitted to each query's median over
 the rounds, with no cost below zero (Lawson and Hanson, "Solving Least Squares Problems", 1974). The interval is that of
-Student's t over fits to single rounds, which are independent of each other; as it is one of means, it is widened by
-what medians of normal errors scatter more at the most. What the model does not have shows in the residuals instead.
+Student's t over fits to single rounds, which are independent of each other; as it is one of means, it is widened by the
+most that medians of normal errors scatter more than means. Errors of the model are not in it; they show in the
+residuals.
 """
 
 import math
@@ -41,7 +42,7 @@ class UnitCost:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """A query's median seconds, and what the fitted costs make of it."""
+    """A query's median seconds, and those predicted by the fitted costs."""
 
     probe: str
     seconds: float
@@ -49,7 +50,7 @@ class Residual:
 
     @property
     def relative(self) -> float:
-        """By how much the prediction is off, as a fraction of what was measured."""
+        """The error of the prediction, as a fraction of the measured time."""
         return self.predicted / self.seconds - 1
 
 

@@ -1,8 +1,8 @@
 """Fitted costs as PostgreSQL's settings, in one unit for all block sizes so that plans' costs can be compared.
 
-The manual has no unit for costs but that seq_page_cost is 1 ("Planner Cost Constants"); a page of 32 kB is four times
-one of 8 kB, so that the unit is kept over the sizes: cold, what 8 kB of a sequential scan take; warm, where pages cost
-next to nothing, what 100 rows take, as with the default cpu_tuple_cost of 0.01.
+The manual defines no unit of cost except that seq_page_cost is 1 ("Planner Cost Constants"). A page of 32 kB is four
+times one of 8 kB, so one unit is used for all sizes: cold, the time of 8 kB of a sequential scan; warm, where pages
+cost next to nothing, the time of 100 rows, as with the default cpu_tuple_cost of 0.01.
 """
 
 import math
@@ -78,7 +78,7 @@ def _setting(name: str, estimate: UnitCost, unit: CostUnit) -> CostSetting:
 
 
 def conf_lines(made: Sequence[CostSetting]) -> list[str]:
-    """For postgresql.conf; a cost that cannot be told from zero is given as measured, and says so."""
+    """For postgresql.conf; a cost that is indistinguishable from zero is given as measured, and marked."""
     return [
         f"{one.name} = {figure(one.value)}" + ("" if one.resolved else "  # indistinguishable from 0") for one in made
     ]

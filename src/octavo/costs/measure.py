@@ -1,4 +1,4 @@
-"""Runs the queries of a calibration in rounds, each after its pages were forgotten or brought into shared buffers."""
+"""Runs the queries of a calibration in rounds, each after its pages were evicted or read into shared buffers."""
 
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -50,7 +50,7 @@ class ProbeRun:
 class CalibrationDatabase:
     """A database with the tables of a calibration.
 
-    `forget` gives up what the kernel has of its files; None where that cannot be done.
+    `forget` drops its files from the page cache; None if that is not possible.
     """
 
     connection: Connection[DictRow]
@@ -61,9 +61,9 @@ class CalibrationDatabase:
 def measure(
     database: CalibrationDatabase, *, cold: bool, rounds: int, progress: Callable[[str], None]
 ) -> list[ProbeRun]:
-    """All runs, in rounds in which each query has one. Raises OctavoError when a plan is not what was to be measured.
+    """All runs, in rounds in which each query runs once. Raises OctavoError if a plan is not the one to be measured.
 
-    Cold: pages come from the device, and rows are counted on pages in shared buffers all the same.
+    Cold: pages come from the device; the costs of rows are still measured on pages in shared buffers.
     """
     connection = database.connection
     try:
@@ -167,7 +167,7 @@ def _explained(connection: Connection[DictRow], probe: ProbeQuery) -> ProbeRun:
         run = explain(connection, probe.query)
     shape = shape_of(dict(run.plan)).line()
     if shape != probe.shape:
-        raise OctavoError(f"{probe.name}: the plan is {shape} where {probe.shape} was to be measured")
+        raise OctavoError(f"{probe.name}: the plan is {shape} instead of {probe.shape}")
     fetches = _heap_fetches(run.plan)
     if fetches:
         raise OctavoError(

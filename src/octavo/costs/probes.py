@@ -1,9 +1,8 @@
-"""The queries of a calibration, and what each of them makes PostgreSQL do, in the units of its cost model.
+"""The queries of a calibration, and PostgreSQL's work for each of them, in the units of its cost model.
 
 Units are those of costsize.c: a sequential scan pays a page each and cpu_tuple_cost a row, a condition or an
 aggregate's transition cpu_operator_cost a row, an index scan a random page each, cpu_index_tuple_cost and its
-conditions an entry.
-Every query's plan is checked before it is believed.
+conditions an entry. Every query's plan is checked.
 """
 
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ _CONDITIONS = ("a <> -1", "b <> -2", "a <> -3", "b <> -4", "a <> -5", "b <> -6",
 
 @dataclass(frozen=True, slots=True)
 class ProbeQuery:
-    """A query, how the planner is held to its plan, and the plan's shape in one line.
+    """A query, the settings that force its plan, and the plan's shape in one line.
 
     `work` is what it does by unit, without pages; `reads` is the unit of the pages that come from the device, and
     `finds` that of those in shared buffers.
@@ -77,7 +76,7 @@ def lookups(table: str, first: int, count: int) -> ProbeQuery:
 
 
 def processor() -> list[ProbeQuery]:
-    """What tells tuples, index tuples and operators from each other, on rows that are in shared buffers."""
+    """Queries that separate tuples, index tuples and operators, on rows in shared buffers."""
     found = [
         ProbeQuery(
             f"scan of rows, {count} conditions",

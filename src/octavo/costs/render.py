@@ -1,4 +1,4 @@
-"""A calibration as text: lines for postgresql.conf first, then how sure they are, and what does not fit."""
+"""A calibration as text: lines for postgresql.conf first, then their intervals, and the residuals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def seconds(value: float) -> str:
 
 
 def _units(found: Mapping[str, Any], confidence: float) -> Table:
-    table = _table(f"What each takes, data block {found['data_block']}", "time", f"{confidence:.0%} interval")
+    table = _table(f"Measured times, data block {found['data_block']}", "time", f"{confidence:.0%} interval")
     for one in found["seconds_each"]:
         sure = "" if one["resolved"] else ", indistinguishable from 0"
         table.add_row(
@@ -53,7 +53,7 @@ def _units(found: Mapping[str, Any], confidence: float) -> Table:
 
 
 def _residuals(found: Mapping[str, Any]) -> Table:
-    title = f"What the costs make of each query, data block {found['data_block']}"
+    title = f"Queries as measured and as costed, data block {found['data_block']}"
     table = _table(title, "measured", "by the costs", "off by")
     for one in found["residuals"]:
         table.add_row(

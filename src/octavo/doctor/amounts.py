@@ -1,4 +1,5 @@
-"""What several rules compute from the same facts: memory that there is, pages that a server needs, its page tables."""
+"""Amounts that several rules compute from the same facts: available memory, pages that a server needs, its page
+tables."""
 
 from dataclasses import dataclass
 from pathlib import Path

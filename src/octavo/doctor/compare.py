@@ -1,5 +1,5 @@
-"""What changed between two reports of `--format json`: findings that came, went, became worse or better, or stayed with
-other figures; and the page stack."""
+"""The changes between two reports of `--format json`: findings added, resolved, worse or better, or with other figures;
+and the page stack."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Looking at servers: one by its DSN, those of this host, a stopped one, or none yet."""
+"""Examining servers: one by its DSN, those of this host, a stopped one, or none yet."""
 
 import os
 import re

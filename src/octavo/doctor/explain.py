@@ -1,4 +1,4 @@
-"""What the rules are, for `--explain` and for docs/doctor.md."""
+"""Descriptions of the rules, for `--explain` and for docs/doctor.md."""
 
 from collections.abc import Iterable
 

@@ -1,9 +1,9 @@
-"""What was seen: each fact with its value and where it was read, or why it is unknown or absent.
+"""Facts: each with its value and source, or the reason why it is unknown or absent.
 
-Names say the unit: `…_bytes`, `…_per_second`, `…_seconds`. `host.` is of the machine, `server.` and `setting.` are the
-server's own words, `live.` are differences over a few seconds. A setting is in bytes, seconds, a number, true or false,
-or text, as PostgreSQL's `pg_settings` says what it is. A value of null is known: there is none. A fact is absent where
-what it is about does not exist: a setting of a later version, a server that does not run yet.
+Names contain the unit: `…_bytes`, `…_per_second`, `…_seconds`. `host.` is about the machine, `server.` and `setting.`
+are the server's own report, `live.` are differences over a few seconds. A setting is in bytes, seconds, a number, true
+or false, or text, according to its type in PostgreSQL's `pg_settings`. A value of null is known to be none. A fact is
+absent if its subject does not exist: a setting of a later version, a server that does not run yet.
 """
 
 import math

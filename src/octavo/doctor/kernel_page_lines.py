@@ -1,4 +1,4 @@
-"""The lines that have storage read less at once: another kernel, another filesystem, or a larger data block."""
+"""The lines for a smaller unit of storage reads: another kernel, another filesystem, or a larger data block."""
 
 from octavo.doctor.amounts import least_read
 from octavo.doctor.facts import RuleFacts

@@ -1,4 +1,4 @@
-"""What a finding tells the reader to do, line by line, for a server that runs or for one that does not."""
+"""The remedy of a finding, line by line, for a running or a stopped server."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The rules that other verbs show of their subject, with the doctor's own words."""
+"""The findings that other commands show for their subject, in the doctor's own words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

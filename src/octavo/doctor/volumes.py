@@ -1,9 +1,9 @@
-"""What cloud volumes give by their documentation: requests and bytes a second, by kind and size.
+"""The documented limits of cloud volumes: requests and bytes a second, by kind and size.
 
-The kind that was bought cannot be seen from inside of a machine; the disk's make and its size leave a few. Sources:
-Amazon EBS volume types; "Azure managed disk types" and "Managed disk bursting" (MB are 10^6 bytes there); Google
-Cloud, "About Persistent Disk performance" (a baseline, and so much for each GiB on top) and "Hyperdisk performance
-limits". How the disks call themselves: the udev rules of azure-vm-utils, Google's "disk symlinks", and NVMe on EC2.
+The type of a volume is not visible inside a machine; the disk's model and size leave a few candidates. Sources: Amazon
+EBS volume types; "Azure managed disk types" and "Managed disk bursting" (MB are 10^6 bytes there); Google Cloud, "About
+Persistent Disk performance" (a baseline, and so much for each GiB on top) and "Hyperdisk performance limits". How the
+disks call themselves: the udev rules of azure-vm-utils, Google's "disk symlinks", and NVMe on EC2.
 """
 
 from dataclasses import dataclass

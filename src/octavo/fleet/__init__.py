@@ -1,1 +1,2 @@
-"""One run on many hosts, on Dask distributed: rounds are handed out here, measured there, and looked at here."""
+"""One run on many hosts, on Dask distributed: the coordinator assigns rounds, the hosts measure them, and the
+coordinator analyses them."""

@@ -1,8 +1,8 @@
 """Builds that travel: made once for all hosts of an architecture, distribution and compiler, then sent to the others.
 
-What a build is follows from its source, options and compiler: its name has the digest of these. Hosts where the same
-name would be made of the same distribution for the same processors take it from the first of them. Whoever cannot take
-it makes it himself, as every host does that comes later.
+A build depends on its source, options and compiler: its name has the digest of these. Hosts that need the same name,
+with the same distribution and processors, get it from the first of them. A host that cannot receive it makes its own,
+and so does a host that joins later.
 """
 
 import platform

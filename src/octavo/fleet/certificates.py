@@ -1,7 +1,8 @@
-"""The fleet's own authority: who has a certificate of it may speak to the scheduler and to the hosts, nobody else.
+"""The fleet's own authority: only holders of its certificates may connect to the scheduler and the hosts.
 
-Keys are elliptic (NIST P-256), made here, and never leave the state directory but for a host's own, which goes to that
-host. Dask compares no host names: every certificate of the authority opens every door (docs/security.md).
+Keys are elliptic (NIST P-256), made here, and never leave the state directory, except for a host's own key, which is
+sent to that host. Dask compares no host names: every certificate of the authority is valid everywhere in the fleet
+(docs/security.md).
 """
 
 import hashlib
@@ -195,7 +196,7 @@ def _read(name: str) -> str:
     try:
         return read_text(path, _MOST_BYTES)
     except FileNotFoundError:
-        raise HostError(f"{path} is not there; octavo fleet init hosts.toml makes and sends certificates") from None
+        raise HostError(f"{path} does not exist; octavo fleet init hosts.toml makes and sends certificates") from None
     except (OSError, ValueError) as error:
         raise HostError(f"{path} cannot be read: {error}") from None
 

@@ -1,5 +1,5 @@
-"""A client of a scheduler, and who is there. An error at once where nobody listens; else it is waited for as long as a
-busy one needs.
+"""A client of a scheduler, and the list of its workers. If nothing listens it fails at once; otherwise it waits as long
+as a busy scheduler needs.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""What is known of the hosts of a run, and stored with it: their numbers, what each is, which may take part."""
+"""The stored facts about the hosts of a run: their numbers, properties, and which may take part."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

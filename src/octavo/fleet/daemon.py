@@ -1,11 +1,11 @@
-"""A process of its own that outlives who started it: the scheduler, and the worker of a host.
+"""A separate process that outlives the process that started it: the scheduler, and the worker of a host.
 
 It is a Python of its own, which inherits neither locks nor files nor threads: the scheduler may be started by a
-coordinator in the middle of a run. It is known by a file with its identity, and stopped by that, never by its name. Its
-log has a bound: anybody who can reach what it listens on can have it log something.
+coordinator in the middle of a run. It is identified by a file, and stopped by that, never by its name. Its log is
+limited, because anybody who can reach its port can make it log something.
 
-`python -m octavo.fleet.daemon scheduler DESCRIPTOR LISTEN`, or `worker DESCRIPTOR SCHEDULER LISTEN NAME`, is what
-`start` runs; the descriptor is that of a pipe that hears when it is ready.
+`python -m octavo.fleet.daemon scheduler DESCRIPTOR LISTEN`, or `worker DESCRIPTOR SCHEDULER LISTEN NAME`, is run by
+`start`; the descriptor is that of a pipe on which it reports that it is ready.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""The hosts of a fleet as the coordinator sees them: who is there, what was asked of whom, and what came back."""
+"""The hosts of a fleet as the coordinator sees them: which are present, their orders, and their deliveries."""
 
 import contextlib
 import threading

@@ -1,9 +1,9 @@
-"""What Dask is configured with here: its defaults and what `tls.quiet` sets, and of files and DASK_* variables only
+"""Dask's configuration here: its defaults, the settings of `tls.quiet`, and from files and DASK_* variables only
 certificates and timeouts.
 
-All else that is set there may name code (preload, logging-file-config), which would run as the user of every part of a
-fleet: of root. It takes effect when this module is imported, which has to be before `distributed` is. A worker that
-somebody else has started keeps his settings.
+Other settings there may name code (preload, logging-file-config), which would run as the user of every part of a fleet,
+often root. It takes effect when this module is imported, which has to be before `distributed` is. A worker that
+somebody else has started keeps its settings.
 """
 
 import sys

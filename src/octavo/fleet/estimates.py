@@ -1,4 +1,4 @@
-"""What a plan would take on each host of a fleet, for `octavo run --fleet … --dry-run`. Nothing is started."""
+"""The estimate of a plan on each host of a fleet, for `octavo run --fleet … --dry-run`. Nothing is started."""
 
 import json
 from collections.abc import Mapping

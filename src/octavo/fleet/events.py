@@ -1,4 +1,4 @@
-"""What happens to a fleet while a run goes on, as the coordinator is told of it."""
+"""Events of a fleet during a run, as reported to the coordinator."""
 
 from dataclasses import dataclass
 

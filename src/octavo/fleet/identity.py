@@ -1,4 +1,4 @@
-"""What makes two Octavos equal: the bytes of their packages."""
+"""The identity of an Octavo: the digest of its package's files."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Bringing a fleet up and down: the scheduler on this machine, a worker on every host of the file."""
+"""Starting and stopping a fleet: the scheduler on this machine, a worker on every host of the file."""
 
 import json
 import shutil

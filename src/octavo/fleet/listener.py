@@ -1,5 +1,5 @@
-"""The fleet's listener. Whoever can reach its address can connect: without a certificate he is let go after seconds,
-and of such connections there are never many, so that those of the fleet always find a descriptor."""
+"""The fleet's listener. Anybody who can reach its address can connect: a connection without a certificate is closed
+after seconds, and the number of such connections is limited, so that the fleet's own always get a descriptor."""
 
 import resource
 from typing import Any

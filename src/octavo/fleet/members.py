@@ -1,4 +1,4 @@
-"""The hosts of a run as its rounds see them: where parts are measured, what each was asked for, and how it is."""
+"""The hosts of a run as its rounds see them: the parts that each measures, and its state."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence

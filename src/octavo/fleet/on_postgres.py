@@ -1,4 +1,4 @@
-"""A host of a fleet as `octavo run` would find it: PostgreSQL's builds and loads are made there."""
+"""A host of a fleet that measures PostgreSQL, as in `octavo run`: builds and loads are made there."""
 
 from functools import partial
 

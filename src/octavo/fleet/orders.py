@@ -1,4 +1,4 @@
-"""What travels between the coordinator and a host: what to measure, and what became of it."""
+"""Messages between the coordinator and a host: orders to measure, and their results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
-"""What a host has measured, committed there before anybody is told: a file for each run, until all is delivered.
+"""The trials that a host has measured, committed there before they are sent: a file for each run, until all are
+delivered.
 
-A trial is known by the outbox and its number in it. The coordinator says up to which number it has all, and whatever
-was cut off in between is sent again. A row that no Octavo can read is set aside: those behind it are sent.
+A trial is identified by the outbox and its number in it. The coordinator acknowledges trials up to a number, and the
+others are sent again. A row that Octavo cannot read is set aside, and later ones are sent.
 """
 
 import sqlite3

@@ -1,4 +1,5 @@
-"""What hosts have delivered: waiting to be stored together, then stored once, with times of the coordinator's clock."""
+"""The trials that hosts have delivered: collected, then stored together and only once, with times of the coordinator's
+clock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,10 +1,9 @@
-"""Rounds on many hosts: each measures its own part of every round, with its own baseline, and one goes ahead of
-another by no more than a round.
+"""Rounds on many hosts: each measures its own part of every round, with its own baseline, and is at most one round
+ahead of another.
 
-What is open is decided here, after rounds that all hosts have finished. A host has its next part before it has finished
-one, so that it waits for nobody; when fewer cells are open than it was asked for, it is told, and leaves the others
-out. A host that is away for longer than it is waited for is done without; when it is there again it begins where the
-others are.
+The undecided cells are determined here, after rounds that all hosts have finished. A host gets its next part before it
+has finished one, so it does not wait for others; if fewer cells are then undecided, it is notified and skips the
+decided ones. The run continues without a host that is away for too long; when it returns it joins the current round.
 """
 
 import math
@@ -156,7 +155,7 @@ class FleetRounds:
         playing = self._playing()
         if not playing:
             why = "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in self._members.values())
-            raise HostError(f"no host of the fleet is left ({why or 'none came'})")
+            raise HostError(f"no host of the fleet is left ({why or 'none joined'})")
         if endings:
             return min(endings, key=("budget", "rounds", "decided").index)
         return None

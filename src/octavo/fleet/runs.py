@@ -1,4 +1,4 @@
-"""`octavo run --fleet` and `--scheduler`: finds or starts the fleet, runs, and leaves it as it was."""
+"""`octavo run --fleet` and `--scheduler`: finds or starts the fleet, runs, and leaves the fleet as it was."""
 
 import shlex
 import threading

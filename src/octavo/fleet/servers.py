@@ -1,4 +1,4 @@
-"""The two that listen: the scheduler, and the worker of a host. Each on the address that it was given, with TLS."""
+"""The two servers: the scheduler, and the worker of a host. Each listens on its given address, with TLS."""
 
 import asyncio
 import resource

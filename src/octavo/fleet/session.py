@@ -1,4 +1,4 @@
-"""A run on a fleet from its plan to its last trial, as the coordinator goes through it."""
+"""A run on a fleet from its plan to its last trial, at the coordinator."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Who is there, and what each host is doing, as the scheduler knows it."""
+"""The hosts that are present, and the activity of each, as the scheduler knows it."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How Dask is used here: with mutual TLS or not at all, quietly, and without anything else that listens."""
+"""The use of Dask here: always with mutual TLS, quietly, and without other listeners."""
 
 import logging
 from pathlib import Path

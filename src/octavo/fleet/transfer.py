@@ -1,9 +1,9 @@
-"""A build on its way from the host that has it to those that lack it: packed into a file there, sent in pieces.
+"""The transfer of a build from the host that has it to those that need it: packed into a file there, sent in pieces.
 
-Each piece is a task's result or argument. All of them pass the coordinator and the scheduler, whose loops carry
-everything else of the fleet as well: a whole build in one message would stop them for seconds, and be in memory there
-once for each host. Until its digest is checked, what has arrived is a file apart from the cache, which the next
-transfer or run on the host removes.
+Each piece is a task's result or argument. All of them pass through the coordinator and the scheduler, whose event loops
+serve the whole fleet: a build in a single message would block them for seconds, and be in their memory once per host.
+Until its digest is checked, a received build is a file outside of the cache, which the next transfer or run on the host
+removes.
 """
 
 import os
@@ -93,7 +93,7 @@ def pack_here(name: str) -> Packed:
     def work() -> Packed:
         build = read_build(name)
         if build is None:
-            raise OctavoError(f"the build {name} is not there")
+            raise OctavoError(f"the build {name} does not exist")
         file = _new(name)
         digest = pack(build, file)
         return Packed(name, file.stat().st_size, digest)

@@ -1,8 +1,8 @@
-"""What a host does for a fleet: holds its run lock, measures its parts of rounds, keeps what it measured until it is
+"""The work of a host in a fleet: it holds its run lock, measures its parts of rounds, and keeps trials until they are
 delivered.
 
 The functions at the end are the tasks that Dask runs here. In Octavo's own worker the main thread does their work, one
-after the other, as it does in `octavo run`: a signal interrupts it, and it goes on when the connection is lost.
+after the other, as it does in `octavo run`: a signal interrupts it, and it continues when the connection is lost.
 """
 
 import shutil

@@ -1,1 +1,1 @@
-"""The host: facts that are read, and what is changed with a journal that puts it back."""
+"""The host: facts, which are only read, and changes, which a journal undoes."""

@@ -1,4 +1,4 @@
-"""apt with lists and caches of its own: packages out of this machine's Debian archive, checked by apt itself.
+"""apt with lists and caches of its own: packages from this machine's Debian archive, verified by apt itself.
 
 The machine's apt configuration is read for the archive's address and not changed.
 """
@@ -123,6 +123,6 @@ def release() -> list[str]:
 
 
 def problem(finished: Finished) -> str:
-    """What apt says is wrong: its first line that begins with E or W."""
+    """apt's problem: its first line that begins with E or W."""
     lines = [line[3:] for line in finished.stderr.splitlines() if line.startswith(("E: ", "W: "))]
     return lines[0] if lines else finished.stderr.strip().partition("\n")[0]

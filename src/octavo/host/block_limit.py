@@ -1,10 +1,10 @@
 """Limits on a block device: requests and bytes a second, for reads and for writes each.
 
 cgroup version 1: `blkio.throttle.*` at the root of the hierarchy (Documentation/admin-guide/cgroup-v1/
-blkio-controller.rst), because a limit on a child group does not hold for writeback; the device has to be a private
-one. It survives the loop device's image and would hit who takes the device next: it is journaled, and a device that was
-just attached is first rid of what a journal no longer knows (`lift`).
-cgroup version 2: `io.max` of the server's group (Documentation/admin-guide/cgroup-v2.rst), gone with the group.
+blkio-controller.rst), because a limit on a child group does not hold for writeback; the device has to be a private one.
+The limit outlives the loop device's image and would affect the next user of the device. It is therefore journaled, and
+any limit left on a device is removed when the device is attached (`lift`). cgroup version 2: `io.max` of the server's
+group (Documentation/admin-guide/cgroup-v2.rst), gone with the group.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Opening files and directories where others may put links: never through one of theirs."""
+"""Opening files and directories where others may create links, without following their links."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def open_directory(path: Path) -> int:
-    """A descriptor of a directory to look into; links as in `open_file`. Raises OSError."""
+    """A descriptor of a directory for reading; links as in `open_file`. Raises OSError."""
     return _open_directory(path, os.O_RDONLY)
 
 
@@ -45,7 +45,8 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """What a regular file holds, opened as `open_file` does. Raises OSError, with EFBIG for more than so many bytes."""
+    """The contents of a regular file, opened as by `open_file`. Raises OSError, with EFBIG for more than so many
+    bytes."""
     with os.fdopen(open_file(path), "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:

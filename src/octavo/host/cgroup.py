@@ -1,7 +1,7 @@
 """The memory limit of a server: a cgroup of its own, version 1 or 2, in which the server is started.
 
-The page cache is charged to the first toucher, so a server that is moved in later, or whose files
-somebody else has read, is not limited (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
+The page cache is charged to the group that touches a page first, so a server that is moved in later, or whose files
+another process has read, is not limited (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
 """
 
 import contextlib
@@ -124,9 +124,9 @@ def undo_group(entry: Entry) -> Undone | None:
 
 
 def create(path: Path, limit_bytes: int, *, swap: bool = False) -> None:
-    """Makes the group with its limit, and unless told otherwise keeps it from swapping.
+    """Makes the group with its limit, and by default disables swap for it.
 
-    Raises HostError when that is refused.
+    Raises HostError if the kernel refuses that.
     """
     try:
         path.mkdir()
@@ -146,7 +146,7 @@ def achieved_limit(path: Path) -> int:
 
 
 def shared_bytes(path: Path) -> int:
-    """Shared memory in small and transparent huge pages that is charged to the group; what is in a pool never is."""
+    """Shared memory in small and transparent huge pages that is charged to the group; pages of a pool never are."""
     words = (path / "memory.stat").read_bytes().split()
     return next((int(value) for name, value in pairwise(words) if name == b"shmem"), 0)
 

@@ -43,9 +43,9 @@ def of(journal: Journal) -> Path | None:
 
 
 def together(journal: Journal) -> Path | None:
-    """A new group for several children that are to be stopped and go on as one; None where there can be none.
+    """A new group for several children that are paused and continued together; None if that is not possible.
 
-    Whoever makes it removes it (`remove`); what a killed command leaves of it goes with `of`.
+    The caller removes it (`remove`); leftovers of a killed command are removed with `of`.
     """
     parent = of(journal)
     if parent is None:
@@ -56,7 +56,7 @@ def together(journal: Journal) -> Path | None:
 
 
 def undo(entry: Entry) -> Undone | None:
-    """Kills what is left in the group and in those below it, and removes them."""
+    """Kills the remaining processes in the group and in those below it, and removes the groups."""
     path = Path(entry["path"])
     if not path.exists():
         return None
@@ -105,7 +105,8 @@ def _kill(group: Path) -> None:
 
 
 def thaw(group: Path) -> None:
-    """Lets everything in the group and in those below it go on: what is stopped answers no signal but SIGKILL."""
+    """Continues everything in the group and in those below it, because a frozen process handles no signal but
+    SIGKILL."""
     for directory, _, _ in os.walk(group):
         set_frozen(Path(directory), frozen=False)
 
@@ -116,8 +117,8 @@ def can_freeze(group: Path) -> bool:
 
 
 def groups_can_freeze(root: Path = ROOT, release: str | None = None) -> bool:
-    """Whether the groups that we make for children can be stopped as a whole: those of version 1's freezer, and of
-    version 2 since Linux 5.2. Whether a kernel has that is seen in any group but the first."""
+    """Whether the groups that we make for children can be frozen: those of version 1's freezer, and of version 2 since
+    Linux 5.2. Any group but the root shows whether the kernel supports it."""
     place = hierarchy(root)
     if place is None:
         return False
@@ -140,7 +141,7 @@ def set_frozen(group: Path, *, frozen: bool) -> None:
 
 
 def is_frozen(group: Path) -> bool:
-    """Whether every process in the group stands still by now; one that waits for the device does not yet."""
+    """Whether every process in the group is frozen by now; one that waits for the device is not yet."""
     try:
         if is_version_2(group):
             return "frozen 1" in (group / "cgroup.events").read_text().splitlines()

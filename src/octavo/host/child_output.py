@@ -1,6 +1,7 @@
-"""What a child writes, read while it runs: never more than a bound in memory, and no longer than the child lives.
+"""A child's output, read while it runs: never more than a bound in memory, and no longer than the child lives.
 
-What it has started may keep its pipe open, or write into it for ever; what counts is what was in it when it ended.
+Processes that it started may keep its pipe open, or write into it for ever; only what the pipe held when the child
+ended counts.
 """
 
 import codecs
@@ -29,8 +30,8 @@ def read(
 ) -> tuple[str, str]:
     """Its standard output and standard error as text, when it has ended; `on_line` sees the lines of the output.
 
-    Raises OctavoError when the output has more than `most` bytes. Of errors, and of lines that were seen, the middle is
-    left out.
+    Raises OctavoError when the output has more than `most` bytes. The middle of long errors, and of lines passed to
+    `on_line`, is left out.
     """
     output = _Whole(role, most) if on_line is None else _Ends(on_line, role, most)
     errors = _Ends()

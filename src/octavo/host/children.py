@@ -1,4 +1,4 @@
-"""Children that never outlive their reason: journaled, marked, in a session of their own, unprivileged.
+"""Child processes that never outlive their purpose: journaled, marked, in a session of their own, unprivileged.
 
 One that is not root is also confined (`confine`), and starts in a control group that is killed with it (`child_group`).
 """
@@ -40,7 +40,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a child ended: its exit code, what it wrote, and the CPU seconds that it used."""
+    """The result of a child: its exit code, its output, and the CPU seconds that it used."""
 
     returncode: int
     stdout: str
@@ -49,21 +49,22 @@ class Finished:
 
 
 def server_account() -> Account:
-    """Who servers run as: the user `octavo` when we are root, else ourselves. Raises HostError without it."""
+    """The account of servers: the user `octavo` if we are root, else our own. Raises HostError without it."""
     return _account(SERVERS, "run servers")
 
 
 def build_account() -> Account:
-    """Who builds and packages are made as: the user `octavo-build` when we are root, else ourselves.
+    """The account for builds and packages: the user `octavo-build` if we are root, else our own.
 
-    Not the servers': what a dump's programs could change would be in the next build. Raises HostError without it.
+    It is not the servers' account, because a dump's programs could then change the next build. Raises HostError without
+    it.
     """
     return _account(BUILDS, "make builds")
 
 
 def owner_account(uid: int) -> Account:
-    """The user whom something belongs to. The group is the user's own, and never that of a file or directory: whose
-    that is may be anybody's choice. A user without a name has the group of nobody."""
+    """The account of this owner. The group is the user's own, never that of a file or directory, which others may have
+    chosen. A user without a name has the group of nobody."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -101,9 +102,9 @@ def start(
 ) -> tuple[subprocess.Popen[str], int]:
     """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
-    With an `account` it has that user's rights and no more, no `network` but Unix sockets, and no io_uring without
-    `rings` (`mode_filter`); one that `becomes` the account does so itself (`confine.become`). It starts inside the
-    control `groups`, and its own group is made `below` one that is stopped as a whole (`child_group.together`). Raises
+    With an `account` it has only that user's rights, no `network` but Unix sockets, and no io_uring without `rings`
+    (`mode_filter`); one that `becomes` the account does so itself (`confine.become`). It starts inside the control
+    `groups`, and its own group is made `below` one that is stopped as a whole (`child_group.together`). Raises
     HostError when the program cannot be started.
     """
     command = [str(argument) for argument in arguments]
@@ -164,16 +165,16 @@ def filtered(
 ) -> "subprocess.Popen[str]":
     """The child that `begin` starts, for root as another account with the filter of system calls (`mode_filter`).
 
-    A child of our own user can do with its files what it likes: they are ours.
+    A child of our own user is not restricted, because its files are ours.
     """
     return mode_filter.started(begin, rings=rings) if account is not None and os.geteuid() == 0 else begin()
 
 
 def end(child: subprocess.Popen[str]) -> None:
-    """Ends a child's session, whatever it makes of SIGTERM: one that is stopped does not hear of it.
+    """Ends a child's session, even if it ignores SIGTERM or is stopped.
 
-    What the child has started gets the same time to end as the child itself: initdb may be gone while its server still
-    gives back its shared memory, which it would leave behind when it is killed.
+    The child's descendants get the same time to end as the child itself: initdb may have ended while its server still
+    releases its shared memory, which would remain if it were killed.
     """
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -187,7 +188,7 @@ def end(child: subprocess.Popen[str]) -> None:
 
 
 def ended(journal: Journal, number: int) -> None:
-    """Notes that a child has ended, and kills what it has left behind."""
+    """Records that a child has ended, and kills its remaining descendants."""
     if group := journal.groups.pop(number, None):
         child_group.remove(group)
     journal.done(number)

@@ -1,7 +1,8 @@
-"""Files out of trees that others can write: by descriptors, from one open directory to the next, never through a link.
+"""Copies files out of trees that others can write: by descriptors, from one open directory to the next, never through a
+link.
 
-Whoever owns such a tree can replace any part of it at any moment; what is read is then another of his files, or an
-error, and never a file of somebody else (openat(2), O_NOFOLLOW).
+The owner of such a tree can replace any part of it at any moment. The copy is then of another of the owner's files, or
+fails; it is never of somebody else's file (openat(2), O_NOFOLLOW).
 """
 
 import hashlib
@@ -21,7 +22,7 @@ _DEEPEST = 64
 
 
 def open_below(directory: int, path: str, flags: int = 0) -> int:
-    """A descriptor for reading of what is at this path below the open directory; no part of it may be a link.
+    """A descriptor for reading the file at this path below the open directory; no part of the path may be a link.
 
     Raises OSError, or ValueError when the path leads out of the directory.
     """

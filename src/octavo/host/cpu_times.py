@@ -19,12 +19,12 @@ class CpuTimes:
     steal: float
 
     def since(self, earlier: "CpuTimes") -> "CpuTimes":
-        """What went by between an earlier reading and this one."""
+        """The difference to an earlier reading."""
         return CpuTimes(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
 
     @property
     def total(self) -> float:
-        """All of it: the number of CPUs times the time that went by."""
+        """The total: the number of CPUs times the elapsed time."""
         return sum(astuple(self))
 
     @property

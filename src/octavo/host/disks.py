@@ -1,4 +1,4 @@
-"""Every disk of this host with its sizes and queue (kernel Documentation/ABI/stable/sysfs-block)."""
+"""All disks of this host with their sizes and queues (kernel Documentation/ABI/stable/sysfs-block)."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk; sizes in bytes, None where it does not say."""
+    """A disk; sizes in bytes, None if not reported."""
 
     name: str
     size_bytes: int
@@ -34,7 +34,7 @@ class Disk:
 
 
 def disks(sys: Path = Path("/sys"), table: Path = _MOUNTS) -> list[Disk]:
-    """The disks that hold something. What is mounted several times is named once, where it was first."""
+    """The disks in use. A filesystem that is mounted several times is listed once, at its first mount."""
     at: dict[str, str] = {}
     for mount in mounts(table):
         at.setdefault(mount.device, shown(str(mount.target)))

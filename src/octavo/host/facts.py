@@ -1,4 +1,4 @@
-"""What this host is: read from /proc and /sys, never changed."""
+"""Facts about this host, read from /proc and /sys."""
 
 import os
 import platform
@@ -36,8 +36,8 @@ def cpu_model() -> str:
 
 
 def virtualization(proc: Path = Path("/proc")) -> str:
-    """`virtual machine` where the CPU says that a hypervisor is below (its flag in /proc/cpuinfo), else `none seen`;
-    `unknown` on a CPU that has no such flag, as all but x86."""
+    """`virtual machine` if the CPU reports a hypervisor (its flag in /proc/cpuinfo), else `none seen`; `unknown` on a
+    CPU that has no such flag, as all but x86."""
     flags = next((line for line in lines(proc / "cpuinfo") if line.startswith("flags")), None)
     if flags is None:
         return "unknown"

@@ -1,6 +1,6 @@
 """A child that has the user's terminal, such as psql: journaled as every child, but in the session of the user.
 
-The terminal sends Ctrl-C to the whole foreground process group, Octavo among it: there it is the child's.
+The terminal sends Ctrl-C to the whole foreground process group, which includes Octavo; Octavo leaves it to the child.
 """
 
 import os
@@ -35,9 +35,10 @@ def run_in_foreground(
 ) -> int:
     """Runs a child on our own standard streams and terminal, and returns its exit code as a shell counts it.
 
-    Ctrl-C and Ctrl-\\ are left to the child. When we are ended meanwhile, it is too, and the terminal gets its
-    modes back. With an `account` it is confined as in `children.start`, and what it leaves behind is killed; it stays
-    in our process group, which has the terminal. Raises HostError when the program cannot be started.
+    Ctrl-C and Ctrl-\\ are left to the child. If we are ended meanwhile, so is the child, and the terminal's modes
+    are restored. With an `account` the child is confined as in `children.start`, and processes that it leaves behind
+    are killed; it stays in our process group, which has the terminal. Raises HostError when the program cannot be
+    started.
     """
     command, own = [str(argument) for argument in arguments], None
     if account is not None:
@@ -84,15 +85,15 @@ def become(arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn
 def interrupt_once() -> None:
     """From now on the first SIGINT, SIGTERM or SIGHUP is a KeyboardInterrupt, and those that follow are ignored.
 
-    A second one would break off what the first has begun to put away. An impatient user sends it, and so does a
-    terminal that closes: SIGHUP from the shell, and from the kernel when the shell has gone. What nohup or a shell's
-    `&` ignores stays ignored. What the launcher held back (SIGINT, blocked while Python starts) arrives now.
+    A second one would interrupt the cleanup that the first has begun. Impatient users send it, and so does a closing
+    terminal: SIGHUP from the shell, and from the kernel when the shell has ended. Signals ignored by nohup or a shell's
+    `&` stay ignored. A SIGINT that the launcher blocked while Python starts arrives now.
     """
 
     interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        """Not SIG_IGN for those that follow, because what is started to clean up would inherit that."""
+        """It does not set SIG_IGN for later signals, because processes started for the cleanup would inherit that."""
         nonlocal interrupted
         if not interrupted:
             interrupted = True
@@ -105,7 +106,8 @@ def interrupt_once() -> None:
 
 
 def no_more_interrupts() -> None:
-    """For the very end: while Python shuts down signals have their default action, and one would be our exit code.
+    """For the end of the process: while Python shuts down signals have their default action, and one would set our exit
+    code.
 
     Ignored and not only blocked: threads of libraries, such as numpy's, take what the main thread blocks.
     """

@@ -35,7 +35,7 @@ def huge_page(sys: Path = Path("/sys")) -> int | None:
 
 
 def free_memory(huge: int, proc: Path = Path("/proc")) -> FreeMemory:
-    """What is free now; `huge` are the bytes of a huge page. Raises OSError."""
+    """The free memory now; `huge` is the size of a huge page in bytes. Raises OSError."""
     order = int(math.log2(huge // _PAGE))
     free = whole = 0
     for line in lines(proc / "buddyinfo"):

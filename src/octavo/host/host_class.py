@@ -1,4 +1,5 @@
-"""What kind of host this is, where effects of page sizes may differ with it: architecture, kernel page, device."""
+"""The class of this host: the properties that may change the effects of page sizes (architecture, kernel page,
+device)."""
 
 import os
 import platform

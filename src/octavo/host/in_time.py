@@ -1,4 +1,5 @@
-"""Work that somebody else may hold up for ever, such as a look into a filesystem that does not answer."""
+"""Runs work with a time limit where others may block it for ever, such as access to a filesystem that does not
+respond."""
 
 import threading
 from collections.abc import Callable
@@ -8,10 +9,10 @@ Result = TypeVar("Result")
 
 
 def in_time(work: Callable[[], Result], seconds: float) -> Result:
-    """What the work gives or raises. Raises TimeoutError when it has not ended within so many seconds.
+    """Returns or raises what the work does. Raises TimeoutError if it has not ended within so many seconds.
 
-    It then goes on in a thread of its own, which ends with the process. No call may change the process's user from
-    then on: that waits for every thread (nptl(7)).
+    The work then continues in its own thread, which ends with the process. From then on no call may change the
+    process's user, because that waits for every thread (nptl(7)).
     """
     found: list[Result] = []
     problems: list[BaseException] = []

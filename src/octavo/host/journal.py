@@ -1,7 +1,7 @@
-"""The journal: what an Octavo process started or made, written down before it happens, undone at the end.
+"""The journal: what an Octavo process starts or creates, recorded before it happens and undone at the end.
 
-One file per Octavo process, one JSON line per entry, locked while its owner lives. A file that nobody
-locks belongs to an owner that was killed: the next command replays it backwards (`recover`).
+One file per Octavo process, one JSON line per entry, locked while its owner lives. An unlocked file belongs to an owner
+that was killed: the next command replays it backwards (`recover`).
 """
 
 import errno
@@ -57,7 +57,8 @@ def _to_stderr(told: Undone) -> None:
 class Journal:
     """The open journal of this process; a context manager that undoes what is still open at its end.
 
-    `notice` is told what could not be undone, or was left because somebody else has changed it since.
+    `notice` gets messages about changes that could not be undone, or were left because somebody else has changed the
+    value since.
     """
 
     def __init__(self, notice: Callable[[Undone], None] = _to_stderr) -> None:
@@ -102,7 +103,7 @@ class Journal:
         self._file.close()
 
     def record(self, kind: str, **facts: Any) -> int:
-        """Writes an entry to disk before what it names is done. Returns its number, for `done`."""
+        """Writes an entry to disk before the change that it describes is made. Returns its number, for `done`."""
         with self._lock:
             self._next += 1
             entry = _as_read_back({"number": self._next, "kind": kind, **facts})
@@ -111,7 +112,7 @@ class Journal:
             return self._next
 
     def amend(self, number: int, **facts: Any) -> None:
-        """Adds to an entry what was not known before the thing was done."""
+        """Adds facts to an entry that were not known before the change was made."""
         with self._lock:
             self._open[number] |= _as_read_back(facts)
             self._write(self._open[number])
@@ -178,9 +179,9 @@ def recover() -> list[str]:
 
 
 def restore() -> list[Undone]:
-    """Undoes what killed Octavo processes left behind, and says what became of each thing.
+    """Undoes the changes that killed Octavo processes left behind, and returns a message on each.
 
-    Obeyed is only what this user has written, where nobody else can have: the rest is named and left.
+    Only journals written by this user, where nobody else can write, are used; others are reported and left.
     """
     path = _journal_directory()
     try:

@@ -1,10 +1,10 @@
-"""Trees of an account that are kept for later: they become root's, so that nobody poisons them meanwhile.
+"""Trees of an account that are kept for later: they become root's, so that nobody can tamper with them meanwhile.
 
 Everything is opened relative to a directory that is open, never through a link, and changed by its descriptor. The tree
-is taken from the top down: the entries of a directory that is root's cannot be changed any more while those below it
-are taken. (What is given away goes the other way round, for the same reason.)
+is taken from the top down: once a directory is root's, its entries can no longer be changed while those below are
+taken. (Giving a tree away works from the bottom up, for the same reason.)
 
-A descriptor outlives such a change. Where somebody still has a file open for writing, a copy takes its place.
+An open descriptor survives the change of owner. A file that somebody still has open for writing is replaced by a copy.
 """
 
 import errno

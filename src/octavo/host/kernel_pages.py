@@ -32,7 +32,7 @@ def distribution(root: Path = Path("/")) -> str:
 
 
 def page_configuration(root: Path = Path("/")) -> dict[str, str]:
-    """The kernel's build options about pages by name, without CONFIG_; empty where the kernel does not show them.
+    """The kernel's build options about pages by name, without CONFIG_; empty if the kernel does not show them.
 
     From /proc/config.gz (CONFIG_IKCONFIG_PROC), else the file that distributions put beside the kernel.
     """

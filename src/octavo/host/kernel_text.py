@@ -1,6 +1,6 @@
-"""What the kernel says in /proc and /sys, read as bytes: names of processes, files and mounts may hold any of them.
+"""Text of /proc and /sys, read as bytes, because names of processes, files and mounts may contain any byte.
 
-Python's own `splitlines()` and `split()` would also cut at form feeds and other blanks that stand in a name.
+Python's own `splitlines()` and `split()` would also split at form feeds and other white space within a name.
 """
 
 import os
@@ -35,7 +35,7 @@ def chosen(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    r"""The text as it may be printed anywhere: what is no printable letter is escaped.
+    r"""The text made safe for printing anywhere: characters that are not printable are escaped.
 
     >>> shown(os.fsdecode(b"/mnt/\xff\x0c"))
     '/mnt/\\xff\\x0c'

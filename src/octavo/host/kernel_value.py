@@ -1,8 +1,8 @@
-"""A value of the kernel in /proc or /sys: read, changed by way of the journal, read back, and put back.
+"""A value of the kernel in /proc or /sys: read, changed through the journal, read back, and restored.
 
-Putting back never undoes what somebody else has changed since: a value that is not the one we set is left.
-A reboot puts every such value back by itself, so an entry of another boot has nothing to undo. A loop device that
-another image was attached to since is another device.
+Restoring never undoes another process's later change: a value that is not the one we set is left alone. A reboot resets
+every such value, so an entry of another boot has nothing to undo. A loop device with another image attached since
+counts as another device.
 """
 
 import re
@@ -47,7 +47,7 @@ class KernelValue:
         return text
 
     def choices(self) -> list[str]:
-        """What a `choice` can be. Raises OSError."""
+        """The possible values of a `choice`. Raises OSError."""
         return re.sub(r"[\[\]]", "", self.path.read_text(errors="replace")).split()
 
     def write(self, text: str) -> None:
@@ -71,13 +71,12 @@ def changed(
     ours_later: bool = False,
     moves: Iterable[KernelValue] = (),
 ) -> Generator[str, None, None]:
-    """The value at `text` within the context; yields what the kernel made of it, which may be something else.
+    """The value set to `text` within the context; yields the value that the kernel then reports, which may differ.
 
     `ours` is for a value that the kernel may not reach: every number in this range counts as set by us until it was
-    read back, and with `ours_later` until the end, for a value that we go on changing within the range.
-    `moves` are values that the kernel changes by itself when this one is written: put back with it, unless somebody
-    has changed them since. One that cannot be read is none.
-    Raises OctavoError when the kernel refuses it.
+    read back, and with `ours_later` until the end, for a value that we go on changing within the range. `moves` are
+    values that the kernel changes by itself when this one is written: restored with it, unless somebody has changed
+    them since. Values that cannot be read are left out. Raises OctavoError when the kernel refuses it.
     """
     found = value.read()
     if found == text and not ours_later:
@@ -122,7 +121,7 @@ def _readable(value: KernelValue) -> str | None:
 
 
 def undo_value(entry: Entry) -> Undone | None:
-    """Puts a value back that is still ours, and what the kernel moved with it."""
+    """Restores a value that is still ours, and the values that the kernel changed with it."""
     value = KernelValue(Path(entry["path"]), entry["form"], entry["device"])
     if entry["boot_id"] != boot_id() or not value.path.exists():
         return None

@@ -1,8 +1,8 @@
-"""One run at a time on a host: two that measure at once measure each other.
+"""One run at a time on a host, because two concurrent runs would disturb each other.
 
-The lock is a file in the runtime directory (flock(2)). Root's is for root alone, so that nobody else can hold it, and
-it is the same file in every network namespace. Who holds it stands beside it for all to read: other users respect a
-run of root's. What they run themselves cannot stop root, which is told of it; nor each other, who are told too.
+The lock is a file in the runtime directory (flock(2)). Only root can open root's lock, so nobody else can hold it, and
+it is the same file in every network namespace. The holder is recorded beside it, readable by all, so that other users
+wait for a run of root's. Their own runs block neither root nor each other; whoever starts one meanwhile gets a warning.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Which file a loop device is on: by its inode, as names change and devices are used again."""
+"""The file under a loop device, identified by its inode, because names change and devices are reused."""
 
 import fcntl
 import os

@@ -1,9 +1,9 @@
-"""A private volume: an image file, a loop device on it, a filesystem, a mount. Made for a trial, gone after it.
+"""A private volume: an image file, a loop device on it, a filesystem, a mount. It exists for one trial.
 
 The loop device reads and writes its image with direct I/O, so that the image is not cached a second time below the
 filesystem (losetup(8), --direct-io). Nothing is discarded: a hole punched into the image would be read without the
-device. A device's limits and queue settings outlive the image that was attached, so whoever changes them puts them
-back before; a limit that somebody has left all the same is lifted from a new device.
+device. A device's limits and queue settings outlive the image that was attached, so whoever changes them restores them
+before detaching; a limit that was left behind nevertheless is removed from a newly attached device.
 """
 
 import os
@@ -77,7 +77,7 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         number = (facts / "dev").read_text().strip()
         block_limit.lift(number)
         if (facts / "loop/dio").read_text().strip() != "1":
-            raise HostError(f"{place} has no direct I/O, so that a volume there would be cached twice; set OCTAVO_HOME")
+            raise HostError(f"{place} has no direct I/O, so a volume there would be cached twice; set OCTAVO_HOME")
         _run(journal, *_mkfs(kind, block), device)
         entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
         stack.callback(journal.undo, entry)

@@ -1,8 +1,9 @@
-"""Where a child whose system calls the filter cannot all see may make files: in places that are looked through later.
+"""Limits where a child may create files if the filter cannot see all of its system calls: to places that are searched
+later.
 
-That is one with io_uring, and every child where there is no filter (`mode_filter`). By Landlock (landlock(7)) it makes
-files, also by linking and renaming, only below the state directory and the one for sockets, where Octavo owns or
-removes what it leaves, and in `PLACES`, which `set_user_id` searches. Needs Linux 5.19.
+This applies to a child with io_uring, and to every child where there is no filter (`mode_filter`). Landlock
+(landlock(7)) allows it to create, link and rename files only below the state directory and the one for sockets, where
+Octavo owns or removes what it leaves, and in `PLACES`, which `set_user_id` searches. Needs Linux 5.19.
 """
 
 import ctypes
@@ -32,9 +33,9 @@ def is_available() -> bool:
 
 
 def restrict(places: Iterable[Path]) -> bool:
-    """Lets the calling thread, and what it starts, make files only below these directories; for good.
+    """Permanently restricts the calling thread, and its children, to creating files below these directories.
 
-    Returns whether it is restricted. Needs root (CAP_SYS_ADMIN). A directory that is not there is left out.
+    Returns whether it is restricted. Needs root (CAP_SYS_ADMIN). Directories that do not exist are left out.
     """
     if not is_available():
         return False

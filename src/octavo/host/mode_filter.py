@@ -1,17 +1,17 @@
 """A child of root's that runs as another account makes no set-user-ID or set-group-ID file, wherever it may write.
 
-No new privileges (prctl(2)) keep it from gaining by such a file, and not from making one: whoever ran that later would
-have the account's rights. So chmod(2) with these bits, and making a file with them (open(2), mknod(2)), is refused to
-it by a filter of system calls (seccomp(2)), which it and all that it starts keep for good. A filter sees no memory, so
-calls that ask for the same there do not exist for it: openat2(2), and io_uring_setup(2), but for a child that needs
-`rings`: a server with io_method = io_uring, and PostgreSQL's own tests.
+PR_SET_NO_NEW_PRIVS (prctl(2)) keeps it from gaining rights by such a file, but not from making one: whoever ran that
+later would have the account's rights. So chmod(2) with these bits, and making a file with them (open(2), mknod(2)), is
+refused by a system call filter (seccomp(2)), which the child and its descendants keep permanently. A filter cannot read
+memory, so calls that pass such arguments in memory do not exist for it: openat2(2), and io_uring_setup(2), but for a
+child that needs `rings`: a server with io_method = io_uring, and PostgreSQL's own tests.
 
 Nor does it make a user namespace, in which it would have all capabilities: there it could mount a filesystem in user
 space with such a file in it, below an overlay, and have the kernel copy that up to where it may write
-(Documentation/filesystems/overlayfs.rst). Of clone3(2), too, the filter does not see what is asked for.
+(Documentation/filesystems/overlayfs.rst). The filter cannot see the arguments of clone3(2) either.
 
-A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
-that ioctl(2) is refused too. Nor has it the keys of root's session (`session_keys`).
+A child on root's terminal, such as psql of `octavo shell`, could insert input that root's shell reads afterwards; that
+ioctl(2) is refused too. The child also lacks the keys of root's session (`session_keys`).
 
 Where it does not see everything, `made_below` limits where files are made.
 
@@ -129,10 +129,10 @@ def with_rings() -> int:
 
 
 def install(*, rings: bool = False) -> bool:
-    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set. With `rings` they
+    """Sets the filter permanently for the calling thread and its children; returns whether it is set. With `rings` they
     may use io_uring.
 
-    Needs root (CAP_SYS_ADMIN). Where it cannot be set, `set_user_id.none_left` finds what was made in the usual places.
+    Needs root (CAP_SYS_ADMIN). If it cannot be set, `set_user_id.none_left` finds such files in the usual places.
     """
     machine = _MACHINES.get(platform.machine())
     if machine is None:

@@ -15,7 +15,7 @@ _TABLE = Path("/proc/self/mountinfo")
 class Mount:
     """One mount: its device as `major:minor`, where it is, the filesystem's type, and what was mounted.
 
-    `root` is the directory of the filesystem that is seen there, `options` those of the filesystem (super options).
+    `root` is the directory of the filesystem that is mounted there, `options` those of the filesystem (super options).
     """
 
     device: str
@@ -32,7 +32,7 @@ def mounts(table: Path = _TABLE) -> list[Mount]:
 
 
 def at(target: Path, table: Path = _TABLE) -> Mount | None:
-    """What is mounted on exactly this directory, the topmost."""
+    """The topmost mount on exactly this directory."""
     return next((mount for mount in reversed(mounts(table)) if mount.target == target), None)
 
 
@@ -49,7 +49,7 @@ def mount_of(path: Path, table: Path = _TABLE) -> Mount | None:
 
 
 def below(directory: Path, table: Path = _TABLE) -> list[Mount]:
-    """What is mounted on the directory or in it."""
+    """The mounts on the directory or in it."""
     return [mount for mount in mounts(table) if mount.target.is_relative_to(directory)]
 
 
@@ -70,6 +70,6 @@ def _mount(line: str) -> Mount | None:
 
 
 def unescaped(text: str) -> str:
-    """A path of the table without the octal escapes that stand for blanks, newlines and backslashes; each is a byte."""
+    """A path of the table with its octal escapes (of blanks, newlines and backslashes, a byte each) decoded."""
     raw = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), os.fsencode(text))
     return os.fsdecode(raw)

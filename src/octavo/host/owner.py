@@ -1,9 +1,9 @@
-"""Whose a file is: its owner's, unless a user has mounted its filesystem, of which everything is that user's.
+"""The owner of a file: its st_uid, or, in a filesystem that a user mounted, that user.
 
-A filesystem in user space is a user's own program: what it says of owners and modes is made up, and what it gives to
-whoever reads is another content each time. Root gets to see it where /etc/fuse.conf has user_allow_other
-(mount.fuse(8)). An image or a stick that udisks or mount(8) has mounted for a user has in it what he has written there,
-with root as its owner. So whoever asks whether a file is root's asks here.
+A filesystem in user space is a user's own program: it can invent owners and modes, and return other content at each
+read. Root can access it where /etc/fuse.conf has user_allow_other (mount.fuse(8)). An image or a stick that udisks or
+mount(8) has mounted for a user may contain files that the user wrote with root as their owner. Every check whether a
+file is root's is therefore made here.
 """
 
 import os
@@ -28,15 +28,15 @@ NOBODY = 65534
 
 
 def owner_of(facts: os.stat_result) -> int:
-    """The user who can change what has these facts (stat(2)), be it by changing the filesystem."""
+    """The user who can change the file with these facts (stat(2)), if necessary by changing the filesystem."""
     return _MOUNTED.by_device().get(facts.st_dev, facts.st_uid)
 
 
 def mounted_by_users(table: Path = _TABLE, notes: Path = _NOTES) -> list[tuple[Mount, int]]:
-    """The mounts that others than root have made, and who. Raises OSError where the kernel does not say what there is.
+    """The mounts made by users other than root, with the user. Raises OSError if the kernel does not show the mounts.
 
-    In user space the kernel knows the user (`user_id` in the options), or there is none, as of virtiofs, where what
-    answers is the host of this machine.
+    For filesystems in user space the kernel knows the user (`user_id` in the options); virtiofs has none, because the
+    host of this machine serves it.
     """
     noted = dict(_noted(notes))
     found: list[tuple[Mount, int]] = []
@@ -52,10 +52,10 @@ def mounted_by_users(table: Path = _TABLE, notes: Path = _NOTES) -> list[tuple[M
 
 
 class MountedByUsers:
-    """The same by the number of the device, read again only when it may be another: a user may have a thousand mounts,
-    and of each path all steps are asked about.
+    """The same by device number, read again only after a change: a user may have a thousand mounts, and every step of a
+    path is looked up.
 
-    The kernel tells of every change of the mounts (poll(2) of mountinfo, proc_pid_mountinfo(5)).
+    The kernel signals every change of the mounts (poll(2) of mountinfo, proc_pid_mountinfo(5)).
     """
 
     def __init__(self, table: Path = _TABLE, notes: Path = _NOTES) -> None:
@@ -67,7 +67,7 @@ class MountedByUsers:
         self._found: Mapping[int, int] = {}
 
     def by_device(self) -> Mapping[int, int]:
-        """Who has mounted what is not root's. Raises OSError where the kernel does not say what there is."""
+        """The users of mounts that are not root's. Raises OSError if the kernel does not show the mounts."""
         with self._lock:
             noted = self._when_noted()
             if self._file is None or self._process != os.getpid() or noted != self._noted or _has_changed(self._file):

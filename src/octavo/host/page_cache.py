@@ -1,4 +1,5 @@
-"""What of a directory's files the kernel holds in memory: counted (cachestat(2), Linux 6.5 and later), given up."""
+"""The part of a directory's files that is in the page cache: counts it (cachestat(2), Linux 6.5 and later) and drops
+it."""
 
 import ctypes
 import os

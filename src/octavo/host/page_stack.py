@@ -20,7 +20,7 @@ _MEDIA = {True: "reported as rotating", False: "reported as solid state", None: 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its size in bytes (None where it has none or it cannot be told), as text, and what is known of it."""
+    """One layer: its size in bytes (None if it has none or it is unknown), as text, and further facts."""
 
     layer: str
     size_bytes: int | None
@@ -100,7 +100,7 @@ def _filesystem_layer(path: Path) -> Layer:
     block, mount = os.statvfs(path).f_bsize, mount_of(path)
     kind, where = (mount.kind, shown(str(mount.target))) if mount else ("filesystem", "?")
     if kind not in OWN_BLOCKS | _PAGES:
-        meaning = "what it calls its block may be the size of a request over a network"
+        meaning = "the block that it reports may be the size of a request over a network"
         return Layer("filesystem block", None, format_size(block), f"{kind} on {where}; {meaning}")
     # ZFS has a cache of its own.
     meaning = "" if kind == "zfs" else "; the page cache's folios are at least this large"

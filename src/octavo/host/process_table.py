@@ -1,8 +1,8 @@
-"""All processes at one moment: what each has used of CPU and storage, and whose child it is.
+"""All processes at one moment: the CPU and storage that each has used, and its parent.
 
-Linux adds what a process used to its parent's account when the parent reaps it (wait(2); `cutime` in
-proc_pid_stat(5), and the counters of proc_pid_io(5)). So the sum over a tree, its reaped children
-included, is whole also for those that came and went between two readings.
+Linux adds what a process used to its parent's account when the parent reaps it (wait(2); `cutime` in proc_pid_stat(5),
+and the counters of proc_pid_io(5)). So the sum over a tree, including its reaped children, also covers processes that
+came and went between two readings.
 """
 
 import os
@@ -95,7 +95,7 @@ def cpu_in(stat: bytes) -> float | None:
 
 
 def read_table(proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int, Process]:
-    """Every process that can be seen, by its pid."""
+    """Every visible process, by its pid."""
     pids = (int(entry.name) for entry in os.scandir(proc) if entry.name.isdecimal())
     return {pid: process for pid in pids if (process := read_process(pid, proc, storage=storage)) is not None}
 
@@ -109,10 +109,10 @@ def child_pids(root: int, proc: Path = Path("/proc")) -> list[int]:
 
 
 def settled_table(root: int, proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int, Process]:
-    """The table of a moment in which nothing of the root's tree was being reaped.
+    """The table at a moment in which no process of the root's tree was being reaped.
 
-    /proc is not read at one instant: a child that ends after its parent was read, and before it is
-    read itself, would be in neither account. So it is read again until the tree stands still.
+    /proc is not read at one instant: a child that ends after its parent was read, and before it is read itself, would
+    be in neither account. So it is read again until the tree does not change.
     """
     table = read_table(proc, storage=storage)
     for _ in range(_TRIES):
@@ -138,10 +138,10 @@ def tree(root: int, table: Table) -> set[int]:
 
 
 def growth(before: Table, after: Table, amount: Callable[[Process], float]) -> dict[int, float]:
-    """What each living process used between two tables, by pid, with what its ended children used meanwhile.
+    """The use of each living process between two tables, by pid, including that of its children that ended meanwhile.
 
-    `amount` includes reaped children. What an ended child had used before the first table came to its
-    parent with the rest, and is taken off again.
+    `amount` includes reaped children. The use of an ended child before the first table was added to its parent with the
+    rest, and is subtracted.
     """
     used = {pid: amount(process) for pid, process in after.items()}
     for then in before.values():

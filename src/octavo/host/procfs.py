@@ -1,7 +1,7 @@
 """Files of /proc, read cheaply: the descriptor is kept, and a reading is one pread(2).
 
-The kernel writes such a file anew for each read from its beginning. Opening and closing it costs more than most
-files' contents do.
+The kernel generates such a file anew for each read from its beginning. Opening and closing it costs more than reading
+most of them.
 """
 
 import os
@@ -51,7 +51,7 @@ def _read_all(descriptor: int) -> bytes:
 
 
 def descriptors_to_spare() -> int:
-    """How many descriptors an instrument may keep: half of what the process may have (getrlimit(2))."""
+    """The number of descriptors that an instrument may keep: half of the process's limit (getrlimit(2))."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 

@@ -1,7 +1,7 @@
 """Directories that appear under their name whole or not at all: builds, loads, images of machines.
 
-Each is made under a hidden name beside the others, gets a manifest, and is renamed. It is removed the same way, so that
-one that is half removed never looks whole; what is left when we are killed goes with the next command.
+Each is made under a hidden name beside the others, gets a manifest, and is renamed. Removal works the same way, so a
+half-removed directory never looks complete; the next command removes leftovers of a killed one.
 """
 
 import json
@@ -31,7 +31,7 @@ def read(path: Path) -> tuple[dict[str, Any], float] | None:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """A manifest. Raises ValueError for what is none."""
+    """A manifest. Raises ValueError if it is not one."""
     try:
         found: object = json.loads(text)
     except RecursionError:
@@ -54,7 +54,8 @@ def note_use(path: Path) -> None:
 
 @contextmanager
 def unpublished(directory: Path, name: str, journal: Journal) -> Generator[Path, None, None]:
-    """A hidden path beside the finished ones, which is not there yet. What is left there at the end is removed."""
+    """A hidden path next to the finished ones, which does not exist yet. Whatever is left there at the end is
+    removed."""
     path = make_directory(directory) / f".new-{name}-{journal.token[:8]}"
     entry = journal.record("directory", path=str(path))
     try:
@@ -65,7 +66,7 @@ def unpublished(directory: Path, name: str, journal: Journal) -> Generator[Path,
 
 
 def publish(work: Path, place: Path, manifest: Mapping[str, Any]) -> None:
-    """Moves what is complete and synced to its place: who looks sees all or nothing, after a power cut too."""
+    """Moves a complete, synced directory to its place atomically, also with respect to a power cut."""
     write_durably(work / MANIFEST, json.dumps(manifest, indent=1))
     trees.remove(place)  # one whose manifest cannot be read
     work.rename(place)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 
 def remove(path: Path) -> bool:
-    """Removes a tree of any owner, and returns whether it is gone. Links in it are removed and not followed.
+    """Removes a tree of any owner, and returns whether it was removed completely. Links in it are removed, not
+    followed.
 
-    rm(1) goes by open directories, however deep; it stops at what is mounted in the tree, which may be somebody's.
-    In a session of its own, so that Ctrl-C does not end it halfway.
+    rm(1) works by open directories at any depth, and stops at mounts in the tree, which may belong to somebody. It runs
+    in a session of its own, so that Ctrl-C does not end it halfway.
     """
     if os.path.lexists(path):
         subprocess.run(

@@ -1,4 +1,5 @@
-"""Reading small files that another account may have put there: never waits, never follows a link, never without end."""
+"""Reading small files that another account may have created: never blocks, never follows a link, never reads without a
+limit."""
 
 import errno
 import os
@@ -12,9 +13,9 @@ _LONGEST_LINE = 64 * 1024
 
 
 def read_text(path: Path, limit: int = 64 * 1024) -> str:
-    """The text of a regular file of at most `limit` bytes, with U+FFFD for what is not UTF-8.
+    """The text of a regular file of at most `limit` bytes, with U+FFFD for invalid UTF-8.
 
-    Raises OSError when it cannot be opened, is a link or no regular file, ValueError when it is larger.
+    Raises OSError if it cannot be opened, is a link or is not a regular file, ValueError if it is larger.
     """
     descriptor = _open(path)
     try:
@@ -43,9 +44,9 @@ def read_tail(path: Path, limit: int = _TAIL) -> str:
 
 
 def lines_of(descriptor: int, longest: int = _LONGEST_LINE, most: int | None = None) -> Generator[str, None, None]:
-    """The lines of an open file, without their ends; of one that is longer than so many bytes several parts.
+    """The lines of an open file, without their ends; a line longer than so many bytes is split into parts.
 
-    With `most` only those of so many bytes: a file that is being written to may have no end.
+    With `most` only the lines of that many bytes, because a file that is being written may have no end.
     """
     left = sys.maxsize if most is None else most
     with os.fdopen(descriptor, "rb", closefd=False) as file:

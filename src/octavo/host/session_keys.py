@@ -1,7 +1,7 @@
-"""The kernel's keys of whoever started Octavo (keyrings(7)): none of them is a child's of another account.
+"""The kernel keys of the user who started Octavo (keyrings(7)): children of another account get none of them.
 
-A session keyring is inherited by whatever is started, and stays when the user changes: who has it can read the keys in
-it and in the keyrings that it links, whose ever they are. Root's may have tickets of Kerberos or passphrases of disks.
+Children inherit a session keyring and keep it when their user changes. They can then read its keys and those of the
+keyrings that it links, whoever owns these. Root's may hold Kerberos tickets or disk passphrases.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def leave() -> None:
-    """Gives the calling thread, and what it starts, a new and empty session keyring. Raises OSError."""
+    """Gives the calling thread, and its children, a new, empty session keyring. Raises OSError."""
     number = _KEYCTL.get(platform.machine())
     if number is None:
         return

@@ -1,8 +1,8 @@
-"""Set-user-ID files that a program of the account's has left where everybody may write: they would outlive its group.
+"""Finds set-user-ID files that a program of the account has left in world-writable places, where they would outlive it.
 
-Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told. `mode_filter`
-lets no program make one, wherever it may write, unless it had io_uring; then `made_below` lets it make files only here,
-and where Octavo removes them.
+Whoever runs one later has the account's rights. So the bits are cleared, and the user who brought the program gets an
+error. `mode_filter` lets no program make one, wherever it may write, unless it had io_uring; then `made_below` lets it
+make files only here, and where Octavo removes them.
 """
 
 import os
@@ -25,10 +25,10 @@ _MOST_ENTRIES = 1_000_000
 
 @contextmanager
 def none_left(account: Account, places: Sequence[Path] = PLACES) -> Generator[None, None, None]:
-    """Takes the bits from the account's set-user-ID and set-group-ID files when the context ends, however that is.
+    """Clears the bits of the account's set-user-ID and set-group-ID files when the context ends, in whatever way.
 
-    Raises OctavoError when there was one and nothing else went wrong. As a user of our own there is nothing to do: the
-    files are ours; nor where none could be made.
+    Raises OctavoError if there was one and there is no other error. Nothing is to be done without root, because the
+    files are ours, or if none could be created.
     """
     before = mode_filter.with_rings()
     try:
@@ -38,8 +38,8 @@ def none_left(account: Account, places: Sequence[Path] = PLACES) -> Generator[No
         raise
     if found := _strip_all(account, places, before):
         raise OctavoError(
-            f"{shown(found[0])} was made a set-user-ID file of {account.name}'s, which was undone; "
-            "look at what the archive and the scripts run"
+            f"{shown(found[0])} was made a set-user-ID file of {account.name}'s, which was undone; check what the "
+            "archive and the scripts run"
         )
 
 

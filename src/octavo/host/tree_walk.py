@@ -15,7 +15,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 class WalkedDirectory:
     """A directory on a walk: its path in the tree (empty for the tree's own), its entries, and a descriptor of it.
 
-    The walk goes on into those `directories` that are still in the list, and closes the descriptor.
+    The walk continues into those `directories` that are still in the list, and closes the descriptor.
     """
 
     path: str
@@ -27,8 +27,8 @@ class WalkedDirectory:
 def walk(tree: Path, *, strict: bool = False) -> Generator[WalkedDirectory, None, None]:
     """Every directory of the tree, each before those below it, however deep; never through a link.
 
-    With few descriptors and without recursion: from a directory back up by "..", or, where it was moved meanwhile,
-    once more from the top. What cannot be opened is left out, or with `strict` raises OSError.
+    It uses few descriptors and no recursion: it goes back up by "..", or, if the directory was moved meanwhile, again
+    from the top. Directories that cannot be opened are left out, or with `strict` raise OSError.
     """
     try:
         top = open_directory(tree)

@@ -1,8 +1,8 @@
 """Trees that an unprivileged account owns: root makes and removes them, and trusts no path inside.
 
-Whoever runs as the account can put a link or a FIFO anywhere in such a tree, at any moment. So what is made, copied or
-changed inside is done by a child that has the account's rights alone; root opens files one by one, relative to a
-directory that it has open, and never through a link (openat(2), O_NOFOLLOW): `careful_open`, `tree_walk`.
+A process of the account can put a link or a FIFO anywhere in such a tree, at any moment. So a child with only the
+account's rights creates, copies and changes what is inside; root opens files one by one, relative to a directory that
+it has open, and never through a link (openat(2), O_NOFOLLOW): `careful_open`, `tree_walk`.
 """
 
 import ctypes
@@ -36,15 +36,15 @@ _COPY = 'umask 077; exec cp -R -P --preserve=links,timestamps --reflink=never -T
 def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
     """Makes a new directory that the account owns. Its parent must be one that only we may write.
 
-    Raises HostError when it is there already, or the parent is not ours alone.
+    Raises HostError when it exists already, or when others may write its parent.
     """
     return _make(path, account.uid, account.gid, mode)
 
 
 def make_readable(path: Path, account: Account) -> Path:
-    """Makes a new directory that only we may write, and only the account besides may look into.
+    """Makes a new directory that only we may write, and that only we and the account may read.
 
-    Raises HostError when it is there already, or the parent is not ours alone.
+    Raises HostError when it exists already, or when others may write its parent.
     """
     return _make(path, -1, account.gid, 0o750)
 
@@ -62,7 +62,7 @@ def readable_scratch(name: str, journal: Journal, account: Account) -> Generator
 
 
 def new_readable(path: Path, account: Account) -> int:
-    """A descriptor of a new, empty file that only we may write, and only the account besides may read.
+    """A descriptor of a new, empty file that only we may write, and that only we and the account may read.
 
     Its directory is one of `make_readable`. Raises HostError when it cannot be made.
     """
@@ -77,7 +77,7 @@ def new_readable(path: Path, account: Account) -> int:
 def copy(source: Path, target: Path, journal: Journal, account: Account) -> None:
     """Copies a tree that the account can read into a new directory of its own, as the account; no reflinks.
 
-    The copy is the account's alone, also of what is kept (`kept`). Raises OctavoError when that fails.
+    The copy belongs to the account alone, also if the source is kept (`kept`). Raises OctavoError if that fails.
     """
     make_for(target, account)
     copy_over(source, target, journal, account)
@@ -107,7 +107,7 @@ def remove_inside(tree: Path, names: list[str], journal: Journal, account: Accou
 def new_log(path: Path) -> int:
     """A descriptor of a new, empty file that only we may read, in the place of an old one. The parent must be ours.
 
-    Raises HostError when the parent is not ours alone or cannot be written.
+    Raises HostError when others may write the parent, or we cannot.
     """
     try:
         _check_ours(path.parent)
@@ -118,10 +118,11 @@ def new_log(path: Path) -> int:
 
 
 def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a plain file of the account's at this path below its tree: what a server of its says may be any.
+    """A descriptor of a plain file of the account's at this path below its tree: a path that a server reports may be
+    any.
 
-    Raises OctavoError when the path leads out of the tree or through a link, and for what is not a regular file, is not
-    the account's, or has other names besides.
+    Raises OctavoError when the path leads out of the tree or through a link, and if the file is not regular, not the
+    account's, or has other hard links.
     """
     descriptor = -1
     try:
@@ -183,12 +184,13 @@ def sync(tree: Path) -> None:
 
 
 def file_bytes(tree: Path) -> int:
-    """What the regular files below the directory hold, in bytes."""
+    """The size of the regular files below the directory in bytes."""
     return sum(facts.st_size for facts in _facts(tree) if stat.S_ISREG(facts.st_mode))
 
 
 def allocated_bytes(tree: Path) -> int:
-    """What the tree takes on disk: st_blocks counts 512-byte units whatever the filesystem's block (stat(2))."""
+    """The disk space of the tree in bytes: st_blocks counts 512-byte units whatever the filesystem's block
+    (stat(2))."""
     return sum(facts.st_blocks * 512 for facts in _facts(tree))
 
 
@@ -203,9 +205,10 @@ def _facts(tree: Path) -> Generator[os.stat_result, None, None]:
 
 
 def check_plain(tree: Path, account: Account) -> None:
-    """Raises OctavoError unless the tree holds only directories and regular files with one name, all of the account's.
+    """Raises OctavoError unless the tree contains only directories and regular files with one hard link, all the
+    account's.
 
-    What is published to be copied again and again must not lead anywhere else.
+    A published tree, which is copied many times, must not lead anywhere else.
     """
     try:
         for place in walk(tree, strict=True):
@@ -230,7 +233,7 @@ def shown(path: Path | str) -> str:
 
 
 def not_plain(facts: os.stat_result, account: Account) -> str | None:
-    """What it is other than a directory or a regular file with one name, of the account's; None when it is one."""
+    """Why it is not a directory or a regular file with one hard link of the account's; None if it is."""
     if stat.S_ISLNK(facts.st_mode):
         return "a symbolic link"
     if facts.st_uid != account.uid:

@@ -1,7 +1,7 @@
-"""Where an undo may act: whatever a journal says, only here.
+"""The paths on which an undo may act, whatever a journal says.
 
 A value is written only below /proc/sys and /sys, where the cgroup hierarchies are too; a directory is removed only
-below the home and the runtime directory. On the way there no link is followed that somebody else can have made.
+below the home and the runtime directory. Links that another user could have created are not followed on the way there.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""What undoes each kind of journal entry: a table, so that a new kind is a line here and a function beside its maker.
+"""The undo function of each kind of journal entry, as a table: a new kind is a line here and a function next to the
+code that makes the entry.
 
-An undo function gets the entry and says what became of it, or None when there was nothing left to do. The places that
-an entry names are checked before, for all kinds by `_check`.
+An undo function takes the entry and returns what it did, or None if there was nothing to do. `_check` first validates
+the paths that an entry names, for all kinds.
 """
 
 import os
@@ -96,7 +97,7 @@ def undo(entry: Entry) -> Undone | None:
 
 
 def cut(content: object) -> str:
-    """What a journal has, in a piece of a line."""
+    """An entry of a journal, shortened to a part of a line."""
     text = repr(content)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
@@ -110,9 +111,9 @@ def _check(kind: str, entry: Entry) -> None:
 
 
 def thaw(entries: Sequence[Entry]) -> None:
-    """Lets the children in these groups go on, so that they can be ended by a signal.
+    """Thaws the children in these groups, so that they can be ended by a signal.
 
-    A damaged entry is left here: `undo` says so.
+    Damaged entries are skipped here; `undo` reports them.
     """
     child_group = import_module("octavo.host.child_group")
     for entry in entries:
@@ -132,7 +133,7 @@ def undo_process(entry: Entry) -> Undone | None:
 
 
 def undo_directory(entry: Entry) -> Undone | None:
-    """Removes a directory of ours, never through a mount: what is mounted there may be somebody's."""
+    """Removes a directory of ours, never through a mount, which may belong to somebody else."""
     path = state_path(entry["path"])
     with opened_parent(path) as parent:
         if parent is None or not os.path.lexists(parent[1]):

@@ -1,4 +1,4 @@
-"""What to write where so that the pool is there at boot, and what each setting of huge_pages does when it is not.
+"""The lines that allocate the pool at boot, and the effect of each setting of huge_pages if it is missing.
 
 Sources: kernel Documentation/admin-guide/mm/hugetlbpage.rst and kernel-parameters.txt (hugepagesz=, hugepages=);
 PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.
@@ -32,8 +32,8 @@ _MOST_OF_MEMORY = 0.9
 def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default: int, memory: int) -> dict[str, Any]:
     """The lines for one page size, so that the server gets `needed` pages, of which it holds `own` now.
 
-    A pool that is larger is not made smaller: who its free pages are for is not known. More than nine tenths of
-    `memory`, in bytes, is no advice: the kernel takes what it can get at boot, whoever else needs it.
+    A larger pool is not reduced, because its free pages may be for others. More than nine tenths of `memory`, in bytes,
+    is never advised, because at boot the kernel allocates all that it can.
     """
     page, target = pool.page, pool.target(needed, own)
     pages = max(target, pool.persistent)
@@ -52,7 +52,7 @@ def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default:
 
 
 def settings(page: int, server: ServerPages, default: int) -> list[Setting]:
-    """What the server has to be told to use pages of this size, and to refuse to start without them."""
+    """The settings by which the server uses pages of this size, and refuses to start without them."""
     meant = [] if server.page(default) == page == default else [Setting("huge_page_size", format_size(page))]
     return [Setting("huge_pages", "on"), *meant]
 

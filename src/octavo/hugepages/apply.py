@@ -1,7 +1,7 @@
-"""Taking the pages a server needs, on top of what is in use; giving them back.
+"""Allocating the pages that a server needs, in addition to those in use; returning them.
 
-The change is in the journal while it is made, so that a killed command leaves nothing. Once it is whole it is kept in
-`huge_pages.json` in OCTAVO_HOME until `undo` or the next boot: no later command puts it back by itself.
+The change is in the journal while it is made, so that a killed command leaves nothing. Once complete it is recorded in
+`huge_pages.json` in OCTAVO_HOME until `undo` or the next boot: no other command undoes it.
 """
 
 import json
@@ -130,15 +130,13 @@ def _pool_of(file: Path) -> PoolState:
 
 
 def kept() -> list[Entry]:
-    """What was applied and not undone. Raises HostError when the record of it is damaged."""
+    """The changes that were applied and not undone. Raises HostError if their record is damaged."""
     try:
         return json.loads(_record().read_text())["applied"]
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise HostError(
-            f"{_record()} is damaged ({error}); see that the pools in /proc/meminfo are as you want them, and remove it"
-        ) from None
+        raise HostError(f"{_record()} is damaged ({error}); check the pools in /proc/meminfo, then remove it") from None
 
 
 def _keep(entries: list[Entry]) -> None:

@@ -1,9 +1,9 @@
-"""What the next boot will set the pools to: sysctl files and the kernel's command line.
+"""The pool sizes that the next boot will set: sysctl files and the kernel's command line.
 
 Sources: sysctl.d(5) (files in order of their names; one in /etc/sysctl.d hides its namesakes), sysctl(8) (--system
 reads /etc/sysctl.conf last; systemd-sysctl reads it only where a link in sysctl.d leads to it, and then by that name)
-and kernel Documentation/admin-guide/kernel-parameters.txt. What a unit or a script of the machine's own does at boot is
-not seen.
+and kernel Documentation/admin-guide/kernel-parameters.txt. Pools set by a unit or a script of the machine are not
+visible.
 """
 
 import re
@@ -19,14 +19,14 @@ _SETTING = re.compile(r"^[ \t]*-?[ \t]*vm[./]nr_hugepages[ \t]*=[ \t]*(\d{1,18})
 
 @dataclass(frozen=True, slots=True)
 class AtBoot:
-    """Pages of one size, and the file that says so."""
+    """Pages of one size, and the file that sets them."""
 
     pages: int
     said_by: str
 
 
 def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
-    """What is set for this page size at boot, None when nothing is. A sysctl comes after the command line."""
+    """The number set for this page size at boot, None if there is none. A sysctl overrides the command line."""
     found = _command_line(page, default, root)
     if page != default:
         return found

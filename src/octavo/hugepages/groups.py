@@ -1,8 +1,9 @@
-"""What a hugetlb control group allows: the smallest limit from a process's group up to what it can see.
+"""The limit of hugetlb control groups: the smallest from a process's group up to the topmost visible one.
 
-Sources: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst and cgroup-v2.rst ("HugeTLB"). There are two limits.
-The one of reservations (`rsvd`, Linux 5.7) refuses mmap(2) with ENOMEM, which PostgreSQL sees. The other one is met
-only when a page is touched: the process gets SIGBUS, and PostgreSQL (and initdb) die of it; a read into it ends short.
+Sources: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst and cgroup-v2.rst ("HugeTLB"). There are two limits. The
+one of reservations (`rsvd`, Linux 5.7) refuses mmap(2) with ENOMEM, which PostgreSQL sees. The other one takes effect
+only when a page is touched: the process gets SIGBUS, which kills PostgreSQL (and initdb); a read into the page is
+short.
 """
 
 from collections.abc import Generator
@@ -31,7 +32,8 @@ class GroupLimit:
     reservations: bool
 
     def room(self, own: int) -> int:
-        """What a server may have in it that has mapped `own` bytes, of which no more are used than the group uses."""
+        """The bytes that a server may have in the group if it has mapped `own` bytes, of which no more are used than
+        the group uses."""
         return max(0, self.limit - self.used + min(own, self.used))
 
 
@@ -77,7 +79,7 @@ def _limit(group: Path, page: int, reservations: bool) -> GroupLimit | None:
 def group_directories(controller: str, pid: int | None, proc: Path = _PROC) -> Generator[Path, None, None]:
     """The directories of a process's groups of this controller, from its own to the topmost that is mounted here.
 
-    In a container the path may lead above what is mounted; the mounted root is then all that can be seen.
+    In a container the path may lead above the mount; only the mounted root is then visible.
     """
     try:
         groups = lines(proc / str(pid or "self") / "cgroup")

@@ -1,6 +1,6 @@
-"""What on this host would refuse huge pages, or make them fail later: named before a server meets it.
+"""Obstacles on this host: limits that would refuse huge pages, or make them fail later.
 
-Only what counts for PostgreSQL, which maps its shared memory with mmap(2) and MAP_HUGETLB.
+Only those that affect PostgreSQL, which maps its shared memory with mmap(2) and MAP_HUGETLB.
 """
 
 import os
@@ -66,7 +66,7 @@ def _shared_memory_type(server: ServerPages | None) -> list[Limit]:
 
 
 def no_mmap(kind: str) -> Limit:
-    """What is said of a shared_memory_type other than mmap."""
+    """The finding for a shared_memory_type other than mmap."""
     return Limit(
         "shared_memory_type",
         "error",
@@ -111,7 +111,7 @@ def _group(server: ServerPages | None, pool: PoolState, needed: int | None, own:
 
 
 def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, own: int, *, off: bool) -> list[Limit]:
-    """What these limits of hugetlb groups mean for a server that needs so many pages and holds `own` of them now.
+    """The consequences of these hugetlb limits for a server that needs so many pages and holds `own` of them now.
 
     Without a number of pages it is about initdb and any server. `off`: huge_pages is off.
     """

@@ -1,7 +1,7 @@
 """How many huge pages of each size a server would use, as PostgreSQL 15 and later computes it.
 
-A stopped one is asked by `postgres -C` (manual, "Linux Huge Pages"), a running one by SQL. Nothing is guessed from
-shared_buffers: the rest of shared memory grows with max_connections, the WAL buffers and what extensions ask for.
+A stopped server is queried with `postgres -C` (manual, "Linux Huge Pages"), a running one with SQL. The number is never
+guessed from shared_buffers: the rest of shared memory grows with max_connections, the WAL buffers and extensions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,8 @@ class ServerPages:
 
     @property
     def unsettled(self) -> tuple[str, ...]:
-        """Settings that wait for a restart and may change what the server needs: it tells of those in force only."""
+        """Settings that wait for a restart and may change what the server needs: it reports only the need of those in
+        force."""
         return tuple(name for name in self.pending if name not in _WEIGHTLESS)
 
     def as_dict(self) -> dict[str, Any]:

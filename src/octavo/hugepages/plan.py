@@ -1,4 +1,4 @@
-"""The plan as one document: what the server needs, what the host has, what would refuse it, what is saved."""
+"""The plan as one document: the server's need, the host's pools, obstacles and savings."""
 
 import os
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Situation:
         return held(self.server, self.seen, page, self.default)
 
     def require_takes(self) -> None:
-        """Raises UsageError where the server would not take the pages, or what it will need is not known."""
+        """Raises UsageError if the server would not use the pages, or if its need is unknown."""
         if self.server is None:
             return
         if (kind := self.server.shared_memory_type) != "mmap":
@@ -55,13 +55,13 @@ class Situation:
             )
 
     def require_here(self) -> None:
-        """Raises HostError where the running server cannot be seen on this host."""
+        """Raises HostError if the running server is not visible on this host."""
         if self.server is not None and self.server.running and self.server.postmaster is None:
             raise HostError(f"{self.server.unseen}; run this on the server's host")
 
 
 def held(server: ServerPages | None, seen: PostmasterMemory | None, page: int, default: int) -> int:
-    """Pages of this size in a server's mapping: by smaps, else by what the server says of itself."""
+    """Pages of this size in a server's mapping: by smaps, else as the server reports."""
     if server is None or not server.running or server.postmaster is None:
         return 0
     if seen is not None and seen.mapping is not None:
@@ -71,7 +71,7 @@ def held(server: ServerPages | None, seen: PostmasterMemory | None, page: int, d
 
 
 def document(situation: Situation, connections: int | None) -> dict[str, Any]:
-    """Everything that `octavo hugepages plan` says. Sizes in bytes, numbers in pages."""
+    """The complete document of `octavo hugepages plan`. Sizes in bytes, numbers in pages."""
     server, seen, page = situation.server, situation.seen, situation.page
     elsewhere = server is not None and server.running and server.postmaster is None
     return {

@@ -1,7 +1,7 @@
 """The host's huge pages: a pool for each size, as a whole and for each memory node.
 
-Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst. `total` counts surplus pages too, which exist only as long
-as they are used. Reserved pages are free but promised to somebody who has mapped and not yet touched them.
+Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst. `total` includes surplus pages, which exist only as long as
+they are used. Reserved pages are free, but reserved for a process that has mapped and not yet touched them.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class PoolState:
 
     @property
     def persistent(self) -> int:
-        """What nr_hugepages was set to."""
+        """The value that nr_hugepages was set to."""
         return self.total - self.surplus
 
     @property
@@ -58,7 +58,7 @@ class PoolState:
         return self.total - self.available
 
     def target(self, needed: int, own: int) -> int:
-        """What nr_hugepages has to be so that a server gets `needed` pages, of which it holds `own` now.
+        """The value of nr_hugepages at which a server gets `needed` pages, of which it holds `own` now.
 
         >>> PoolState(2097152, 100, 40, 10, 0, 0).target(needed=50, own=20)
         100
@@ -148,7 +148,7 @@ def meminfo(name: str, proc: Path = _PROC) -> int:
 
 
 def memory_to_take(root: Path) -> int:
-    """Bytes that a pool may take of a running machine: what is available less a fiftieth of all, to live on."""
+    """Bytes that a pool may take of a running machine: the available memory less a fiftieth of all memory."""
     return max(0, meminfo("MemAvailable", root / "proc") - meminfo("MemTotal", root / "proc") // 50)
 
 

@@ -1,4 +1,4 @@
-"""What a postmaster leaves in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
+"""Files of a postmaster in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ _QUOTED = re.compile(r'"([^"]*)"')
 @dataclass(frozen=True, slots=True)
 class Running:
     """A server that runs on a data directory: its postmaster here, whether it is in a container, and how to reach it
-    (empty where its lock file does not say)."""
+    (empty if its lock file does not contain that)."""
 
     pid: int
     apart: bool
@@ -62,8 +62,9 @@ def running_on(data: Path, proc: Path = _PROC) -> Running | None:
         return Running(postmaster.pid, apart, socket, port)
     if lines:
         raise UsageError(
-            f"{data / 'postmaster.pid'} names process {lines[0]}, which cannot be seen on this directory: a server in "
-            "another container may run on it, and asking would end it; if there is none, remove that file and ask again"
+            f"{data / 'postmaster.pid'} names process {lines[0]}, which is not visible here: a server in another "
+            "container may run on this directory, and asking would end it; if there is none, remove that file and "
+            "try again"
         )
     return None
 

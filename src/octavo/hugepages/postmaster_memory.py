@@ -1,4 +1,4 @@
-"""The postmaster as /proc shows it: a cross-check of what PostgreSQL says, and what the VmPeak recipe adds to it.
+"""The postmaster's memory in /proc: a check of PostgreSQL's own report, and of the VmPeak recipe.
 
 Sources: proc_pid_status(5) (VmPeak, VmPTE, HugetlbPages; readable by everybody), proc_pid_smaps(5) (KernelPageSize;
 for the server's user and root). smaps costs 7 ms a touched GB, once, for the postmaster alone.
@@ -23,10 +23,11 @@ _NOT_MAPPED = ""
 
 @dataclass(frozen=True, slots=True)
 class PostmasterMemory:
-    """Sizes in bytes. What smaps would tell is None when we may not read it.
+    """Sizes in bytes. Figures from smaps are None if we may not read it.
 
     `mapping` is the size of the server's shared memory and `page` the size of its pages; `parts` is everything that the
-    postmaster maps, by kind. `huge` is what it has touched of huge pages, `tables` the page tables of all `processes`.
+    postmaster maps, by kind. `huge` are the huge pages that it has touched, `tables` the page tables of all
+    `processes`.
     """
 
     peak: int
@@ -38,7 +39,7 @@ class PostmasterMemory:
     parts: Mapping[str, int] | None = None
 
     def as_dict(self, needed: int, page: int) -> dict[str, Any]:
-        """For JSON, with what the recipe VmPeak / page size would ask for beside what is needed."""
+        """For JSON, with the pages by the recipe VmPeak / page size next to those that are needed."""
         asked = recipe(self.peak, page)
         return {
             "vm_peak_bytes": self.peak,
@@ -65,7 +66,7 @@ def recipe(peak: int, page: int) -> int:
 
 
 def read_postmaster(postmaster: int, proc: Path = _PROC) -> PostmasterMemory | None:
-    """What can be seen of it now, None when it is gone."""
+    """Its current figures, as far as visible; None if it has ended."""
     try:
         status = (proc / str(postmaster) / "status").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -34,7 +34,7 @@ def print_plan(document: dict[str, Any], screen: "Console") -> None:
 
 
 def print_apply(document: dict[str, Any], screen: "Console") -> None:
-    """What was asked for and what came, as /proc/meminfo names it."""
+    """Prints requested and allocated pages, with the names of /proc/meminfo."""
     size = human_size(document["page_bytes"])
     if document["asked_pages"] == 0:
         print(f"nothing to do: {document['needed_pages']} pages of {size} are available for the server")
@@ -139,13 +139,13 @@ def _print_seen(screen: "Console", document: dict[str, Any]) -> None:
     asked, needed, over = seen["vm_peak_pages"], seen["needed_pages"], seen["over_asked_pages"]
     verdict = (
         f"{over:,} ({human_size(seen['over_asked_bytes'])}) more than the {needed:,} needed, because VmPeak counts "
-        "the most that the postmaster ever had mapped."
+        "the most memory that the postmaster ever had mapped."
         if over >= 0
         else f"fewer than the {needed:,} needed, because it rounds down. The server would not get its pages."
     )
     _say(screen, f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {asked:,} pages of {size}: {verdict}")
     if seen["parts_bytes"] is None:
-        _say(screen, "smaps, which splits it, is for the server's user and root.")
+        _say(screen, "smaps has the split, but only the server's user and root may read it.")
         return
     parts = ", ".join(f"{human_size(size)} {name}" for name, size in seen["parts_bytes"].items())
     _say(screen, f"smaps: {parts}. Shared memory is in pages of {_known(seen['shared_memory_page_bytes'])}.")

@@ -3,7 +3,7 @@
 A process has page tables of its own for memory that all share. A table is one memory page of 8-byte entries; its
 entries map one page each, or a table of the next lower level (kernel Documentation/mm/page_tables.rst). A table exists
 once any page below it was touched: with 4 kB pages one table of 4 kB for every touched 2 MB. A huge page is one entry
-of the level that is as large, so all levels below it are gone.
+of the level of its size, without the levels below.
 """
 
 import os

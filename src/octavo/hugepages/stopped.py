@@ -1,7 +1,7 @@
-"""Asking a stopped cluster: `postgres -C` of the right program, as the user who owns the data directory.
+"""Queries a stopped cluster: runs `postgres -C` of the right version, as the owner of the data directory.
 
 PostgreSQL computes its shared memory only when no server runs on the directory (manual, `postgres -C`): it takes the
-directory's lock file for that moment, and starts nothing.
+directory's lock file briefly, and starts no server.
 """
 
 import os
@@ -33,9 +33,10 @@ _LEVEL = re.compile(r"\b(FATAL|DETAIL|LOG|HINT):\s+(.*\S)")
 
 @contextmanager
 def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, int], str], str], None, None]:
-    """What asks the cluster for a setting at a huge_page_size in bytes (0: its own), and who answers.
+    """A function that reads a setting of the cluster at a huge_page_size in bytes (0: its own), and the program that it
+    uses.
 
-    Raises UsageError when it is no cluster or a server runs on it, HostError when we may not or have no program.
+    Raises UsageError if it is not a cluster or a server runs on it, HostError without permission or without a program.
     """
     directory, data = _directories(pgdata)
     owner = _owner(data)
@@ -97,7 +98,7 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
                 _check_steps(pgdata, data, steps)
                 return configuration, data
     except PermissionError:
-        raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
+        raise HostError(f"this user may not read {pgdata}; run as the server's user or as root") from None
     except (OSError, ValueError):  # not there, or no path at all
         pass
     raise UsageError(

@@ -1,4 +1,4 @@
-"""Whether a running server is on huge pages, and will be after its next start and the next boot."""
+"""Whether a running server uses huge pages, and will use them after its next start and the next boot."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def _in_use(situation: Situation) -> dict[str, str]:
 def _page(situation: Situation) -> dict[str, str]:
     seen = situation.seen
     if seen is None or seen.page is None:
-        return _check("page size", None, "smaps is for the server's user and root")
+        return _check("page size", None, "only the server's user and root may read smaps")
     wanted = human_size(situation.page)
     found = f"shared memory in pages of {human_size(seen.page)}, intended: {wanted}"
     return _check("page size", seen.page == situation.page, found, "restart the server once the pool is there")

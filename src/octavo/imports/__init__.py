@@ -1,1 +1,1 @@
-"""Results that others measured, brought into the store as runs like any other: one file for each format."""
+"""Imports results measured elsewhere into the store as ordinary runs: one file for each format."""

@@ -1,4 +1,4 @@
-"""Any other table of results: a file with a line for each measurement, and a TOML file that says what it means."""
+"""Any other table of results: a file with a line for each measurement, and a TOML file that describes it."""
 
 import csv
 import shlex
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def read(file: Path, described_by: Path, *, named: str | None = None) -> Imported:
-    """The measurements of a file, as its map describes them. Raises UsageError, one line that names what is wrong."""
+    """The measurements of a file, as its map describes them. Raises UsageError with one line that names the problem."""
     described = read_map(described_by)
     source, text = read_text(file)
     lines = list(_lines(source, text, described, file))

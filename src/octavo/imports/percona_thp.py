@@ -1,12 +1,12 @@
-"""Percona's published results of transparent huge pages (THP-POSTGRESQL-2019): what pgbench and sysbench say of them.
+"""Percona's published results of transparent huge pages (THP-POSTGRESQL-2019): the output of pgbench and sysbench.
 
     results/pgbench-tpcb/{10m,60m}/{disabled-thp,enabled-thp,thph}/tps-{64,128,256}
     results/sysbench-tpcc/{disabled-thb,enabled-thp}/tps-{64,128,256}
 
-Each file has six runs, one after the other: three at the smaller scale, three at the larger one, each followed by what
-`perf stat` counted of it. `thph` holds the 60-minute runs with huge pages. The files do not say when a run was, nor
-whether the tables were filled again: all runs are of one load. perf counted the command that it started, which is the
-client; the server's misses are in none of it.
+Each file has six runs, one after the other: three at the smaller scale, three at the larger one, each followed by the
+output of `perf stat`. `thph` holds the 60-minute runs with huge pages. The files do not record the time of a run, nor
+whether the tables were filled again: all runs count as one load. perf counted the command that it started, which is the
+client; the server's misses are not included.
 """
 
 import re

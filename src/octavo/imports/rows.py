@@ -1,4 +1,4 @@
-"""Files of delimited rows: what can be read as told, and a sentence with file and line for every row that cannot."""
+"""Files of delimited rows: the readable rows, and a sentence with file and line for every other row."""
 
 import hashlib
 import re
@@ -33,7 +33,7 @@ class ImportedRow:
 
 @dataclass(slots=True)
 class ImportSource:
-    """A file: its name without directories, its digest, how many rows were taken, and what was wrong with others."""
+    """A file: its name without directories, its digest, the number of accepted rows, and the problems of the others."""
 
     name: str
     sha256: str
@@ -46,7 +46,7 @@ class ImportSource:
 
 
 def read_text(path: Path) -> tuple[ImportSource, str]:
-    """The file as text, with U+FFFD for what is not UTF-8; opened as `careful_open.open_file` does.
+    """The file as text, with U+FFFD for invalid UTF-8; opened as `careful_open.open_file` does.
 
     Raises UsageError when it cannot be read, or has more than 256 MB.
     """
@@ -58,10 +58,11 @@ def read_text(path: Path) -> tuple[ImportSource, str]:
 
 
 def read_rows(path: Path, columns: Sequence[tuple[str, Parse]]) -> tuple[ImportSource, list[ImportedRow]]:
-    """The rows of a file of semicolons without quotes and header; `columns` are names and how their text is read.
+    """The rows of a file of semicolons without quotes and header; `columns` are names and the functions that parse
+    their text.
 
-    A row with another number of fields, or a field that its column cannot read, is left out and told of. Raises
-    UsageError when the file cannot be read, or when no row of it can.
+    A row with another number of fields, or a field that its column cannot read, is left out and reported. Raises
+    UsageError if the file, or every row of it, cannot be read.
     """
     source, text = read_text(path)
     split = ((line, content.split(";")) for line, content in enumerate(text.splitlines(), 1) if content.strip())
@@ -76,7 +77,7 @@ def read_rows(path: Path, columns: Sequence[tuple[str, Parse]]) -> tuple[ImportS
 def take(
     source: ImportSource, split: Iterable[tuple[int, Sequence[str]]], columns: Sequence[tuple[str, Parse]]
 ) -> Iterator[ImportedRow]:
-    """The rows whose fields can all be read; the others are told of."""
+    """The rows whose fields can all be parsed; the others are reported."""
     for line, fields in split:
         if len(fields) != len(columns):
             source.refuse(line, f"{len(fields)} fields instead of {len(columns)}; left out")
@@ -185,7 +186,7 @@ def size_of(unit: str, allowed: Sequence[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         level = format_size(parse_size(f"{text}{unit}")) if text.isascii() and text.isdecimal() else text
         if level not in allowed:
-            raise ValueError(f"in {unit} it has to be one of {', '.join(allowed)}")
+            raise ValueError(f"in {unit} it must be one of {', '.join(allowed)}")
         return level
 
     return parse

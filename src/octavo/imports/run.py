@@ -1,4 +1,4 @@
-"""What an importer makes of its files, and how it becomes a finished run in the store."""
+"""The result of an importer, and storing it as a finished run."""
 
 import json
 import re
@@ -85,7 +85,7 @@ def make_cells(
 
 
 def too_short(seconds: float, asked: float) -> str | None:
-    """Why a trial of so many seconds is not believed."""
+    """Why a trial of so many seconds is invalid."""
     return f"ran {seconds:.2f} s of the {asked:g} s requested" if seconds < SHORTEST_DURATION * asked else None
 
 

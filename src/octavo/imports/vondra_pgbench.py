@@ -2,9 +2,9 @@
 
     start;end;data_block;wal_block;wal_segment;scale;mode;tps;seconds;wal_bytes
 
-Read-only trials were asked to run 900 s, read-write ones 1800 s. Some ended early: these are invalid. For every
-combination of blocks, WAL segment and scale the tables were filled once, then each mode ran a few times in a row: a WAL
-segment is a load, and a round is the n-th run on a load. The numbers of transactions are not in the file; WAL per
+The requested length of read-only trials is 900 s, of read-write ones 1800 s. Some ended early: these are invalid. For
+every combination of blocks, WAL segment and scale the tables were filled once, then each mode ran a few times in a row:
+a WAL segment is a load, and a round is the n-th run on a load. The numbers of transactions are not in the file; WAL per
 transaction is wal_bytes / (tps × seconds).
 """
 

@@ -8,7 +8,7 @@ Rows have no header and are separated by semicolons:
 
 Every combination of data block, WAL block and WAL segment was loaded once, and then ran each query several times in a
 row. So a WAL segment size is a load, and a round is a load. The first run of a query is colder than the others and is
-never averaged with them: what a load gives are three trials, one in each condition `load`, `first run`, `queries`.
+never averaged with them: a load gives three trials, one in each condition `load`, `first run`, `queries`.
 """
 
 import shlex
@@ -130,7 +130,7 @@ class _Trial:
 
     @property
     def levels(self) -> dict[str, str]:
-        """What tells its cell from others; the WAL segment is its load."""
+        """The levels that identify its cell; the WAL segment is its load."""
         data, wal, data_segment, _ = self.geometry
         return {"data_block": data, "wal_block": wal, "data_segment": data_segment, "phase": self.phase}
 

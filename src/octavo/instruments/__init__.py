@@ -1,4 +1,4 @@
-"""Instruments: what watches while a trial runs. A new one is a file here and a line in the table."""
+"""Instruments: metrics sampled during a trial. A new one is a file here and a line in the table."""
 
 from collections.abc import Collection
 from importlib import import_module

@@ -1,8 +1,8 @@
 """The interface of an instrument, for runs and `octavo watch`.
 
-There are two kinds. A *sampled* instrument reads counters and gauges again and again, at its own period, on the
-one thread of the sampler; what they mean is a table of figures, from which both the series of a trial and its
-totals follow. Any other instrument looks before and after the run, in its own way.
+There are two kinds. A *sampled* instrument reads counters and gauges periodically, at its own period, on the sampler's
+one thread; a table of figures defines both the series of a trial and its totals. Any other instrument reads before and
+after the run.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,18 +24,19 @@ NOT_COUNTED = b"SET pg_stat_statements.track = 'none'"
 
 
 class UnavailableError(Exception):
-    """The kernel, a right or the server's version lacks what the instrument reads; the reason is the message."""
+    """The instrument is not available because of the kernel, permissions or the server's version; the message is the
+    reason."""
 
 
 class NotAskedError(UnavailableError):
-    """The plan did not ask for what the instrument reads: it is off without a word."""
+    """The plan does not use the instrument: it is off without a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """An opened instrument: `read` takes a reading, `close` gives back what it holds open.
+    """An opened instrument: `read` takes a reading, `close` releases its resources.
 
-    `read` raises UnavailableError when there is no more to be had in this run.
+    `read` raises UnavailableError if no more readings are possible in this run.
     """
 
     read: Callable[[], Reading]
@@ -48,7 +49,7 @@ class Sampled(Protocol):
 
     @property
     def figures(self) -> Sequence[Figure]:
-        """What its readings mean."""
+        """The figures computed from its readings."""
         ...
 
     @property
@@ -72,7 +73,7 @@ class Instrument(Protocol):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What its observations mean."""
+        """The metrics of its observations."""
         ...
 
     def start(self, server: Server) -> Stop:

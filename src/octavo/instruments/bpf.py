@@ -1,7 +1,7 @@
-"""bpf(2) without a compiler or a library: instructions by hand, maps, programs at tracepoints, what they cost.
+"""bpf(2) without a compiler or a library: hand-written instructions, maps, programs at tracepoints, their cost.
 
-Programs, maps and attachments are descriptors: they are gone when these are closed, also by kill -9. Instructions and
-calls: kernel Documentation/bpf/standardization/instruction-set.rst and include/uapi/linux/bpf.h.
+Programs, maps and attachments are descriptors: they are removed when these are closed, also by kill -9. Instructions
+and calls: kernel Documentation/bpf/standardization/instruction-set.rst and include/uapi/linux/bpf.h.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
-"""What a volume has left of its I/O credits. Amazon's BurstBalance is their share of a full bucket, 5.4 million.
+"""The remaining I/O credits of a volume. Amazon's BurstBalance is their share of a full bucket, 5.4 million.
 
-Source: Octavo's own account of the volume that it enforces (`knobs/credits.py`); a volume of a cloud has its
-balance elsewhere. Nothing on a device without credits.
+Source: Octavo's own account of the volume that it enforces (`knobs/credits.py`); a cloud volume has its own balance
+elsewhere. Empty on a device without credits.
 """
 
 from octavo.instruments.base import Reader, UnavailableError

@@ -1,4 +1,4 @@
-"""Checkpoints and the background writer: who wrote the dirty buffers, and how long it took.
+"""Checkpoints and the background writer: which process wrote the dirty buffers, and how long it took.
 
 Source: pg_stat_bgwriter, from 17 on also pg_stat_checkpointer ("The Cumulative Statistics System").
 """

@@ -1,7 +1,7 @@
 """The machine's CPU.
 
-Source: the first line of /proc/stat, in ticks (proc_stat(5)). The client's seconds are its rusage; the server's are
-with its processes, by role.
+Source: the first line of /proc/stat, in ticks (proc_stat(5)). The client's seconds are its rusage; the server's are in
+`processes`, by role.
 """
 
 from octavo.host.cpu_times import cpu_times

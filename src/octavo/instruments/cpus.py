@@ -1,4 +1,4 @@
-"""CPU by CPU, as mpstat -P ALL has it.
+"""CPU by CPU, as in mpstat -P ALL.
 
 Source: the lines `cpuN` of /proc/stat, in ticks (proc_stat(5)). Optional: a large machine has hundreds of them.
 """

@@ -1,7 +1,7 @@
-"""What the database did: transactions, blocks looked for, blocks that it had to ask the kernel for, rows.
+"""Counters of the database: transactions, blocks accessed, blocks read from the kernel, rows.
 
-Source: pg_stat_database (PostgreSQL's documentation, "The Cumulative Statistics System"), to which a backend reports
-at most once a second, when it is idle, and when it exits. A read may have come from the page cache; the device knows.
+Source: pg_stat_database (PostgreSQL's documentation, "The Cumulative Statistics System"), to which a backend reports at
+most once a second, when it is idle, and when it exits. A read may be a page cache hit: compare with the device.
 """
 
 from octavo.instruments.base import Reader

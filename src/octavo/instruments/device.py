@@ -1,7 +1,7 @@
 """The block device under the data directory, as `iostat -x` names it.
 
-Source: /proc/diskstats, read by the Rust core (kernel Documentation/admin-guide/iostats.rst); the formulas are
-those of iostat(1). It counts everybody's requests, and what is still dirty in the page cache at the end is not in it.
+Source: /proc/diskstats, read by the Rust core (kernel Documentation/admin-guide/iostats.rst); the formulas are those of
+iostat(1). It counts requests of all processes, but not pages that are still dirty in the page cache at the end.
 """
 
 from octavo.instruments.base import Reader, UnavailableError

@@ -1,9 +1,9 @@
-"""Figures: what the readings of an instrument mean, as data, and the arithmetic that follows from it.
+"""Figures: the meaning of an instrument's readings as data, and the arithmetic on them.
 
-A reading is one look at counters (which only grow) and gauges (which come and go), by item: a role, a kind of
-backend, or None for what there is one of. A figure says how two readings become a number. Between neighbouring
-readings that is a point of a series; between the first and the last it is an observation of the trial. A counter
-that ran backwards (a reset, a 32-bit number that wrapped) gives no number for that interval.
+A reading has counters (which only grow) and gauges (which rise and fall), by item: a role, a kind of backend, or None
+if there is only one. A figure defines how two readings become a number. Between neighbouring readings that is a point
+of a series; between the first and the last it is an observation of the trial. A counter that decreased (a reset, a
+32-bit overflow) gives no number for that interval.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ class ClientShare:
 
 @dataclass(frozen=True, slots=True)
 class TrialWork:
-    """What the workload did, for figures of the trial that refer to it."""
+    """The workload's totals, for figures of the trial that refer to them."""
 
     transactions: int = 0
     client_cpu_seconds: float | None = None
@@ -113,7 +113,7 @@ def points(figures: Sequence[Figure], before: Reading, after: Reading, seconds: 
 def totals(
     figures: Sequence[Figure], first: Reading, last: Reading, seconds: float, work: TrialWork
 ) -> Iterator[Value]:
-    """What the counters give for the trial as a whole. An item of which nothing moved is left out."""
+    """The counters' figures for the trial as a whole. Items whose counters did not change are left out."""
     moved = {item: now for item, now in last.items() if item is None or now != first.get(item)}
     yield from points([figure for figure in figures if isinstance(figure, Rate | Ratio)], first, moved, seconds)
     for item, now in moved.items():
@@ -138,7 +138,7 @@ def _of_trial(figure: Figure, then: Mapping[str, float], now: Mapping[str, float
 
 
 def fold(gauge: Gauge, samples: Sequence[float]) -> float:
-    """The one number that stands for all samples of a gauge; there is at least one.
+    """The number that represents all samples of a gauge; there is at least one sample.
 
     >>> fold(Gauge(Metric("free", "free", "bytes"), "free", whole="min"), [3.0, 1.0, 2.0])
     1.0

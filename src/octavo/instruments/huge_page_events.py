@@ -1,4 +1,4 @@
-"""What the kernel did to give out transparent huge pages, and to make room for them.
+"""Kernel events of allocating transparent huge pages, and of making room for them.
 
 Source: thp_*, compact_* and allocstall_* of /proc/vmstat (kernel Documentation/admin-guide/mm/transhuge.rst,
 include/linux/vm_event_item.h), and /proc/buddyinfo (proc_buddyinfo(5)), where the kernel has it.

@@ -1,4 +1,4 @@
-"""perf_event_open(2): counters and tracepoints as descriptors, which are gone when they are closed."""
+"""perf_event_open(2): counters and tracepoints as descriptors, which are removed when they are closed."""
 
 import ctypes
 import fcntl

@@ -1,4 +1,4 @@
-"""PostgreSQL's processes by role: the memory that each touches, its page tables, what it used of the CPU.
+"""PostgreSQL's processes by role: the memory that each touches, its page tables, its CPU time.
 
 Sources: /proc/PID/status (proc_pid_status(5): RssShmem, RssAnon, VmPTE, VmSwap and HugetlbPages, in kB of 1024
 bytes), /proc/PID/schedstat (kernel Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU and waiting for one),
@@ -83,7 +83,7 @@ class _Family:
         self._children = ProcFile(path) if path.exists() else None  # a kernel with CONFIG_PROC_CHILDREN
 
     def read(self) -> Reading:
-        """One look at all of them."""
+        """One reading of all processes."""
         pids = {self._root, *self._child_pids()}
         for pid in self._members.keys() - pids:
             self._bury(pid)

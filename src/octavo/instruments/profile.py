@@ -1,9 +1,9 @@
-"""Where the CPU's time went: the functions in which PostgreSQL's processes were found running.
+"""CPU profile: the functions in which PostgreSQL's processes were sampled.
 
 Source: `perf record -a -G` at 99 Hz while the trial runs, of the server's control group, then `perf report` of the
 processes named postgres. Where perf cannot be restricted to that group it samples the whole machine, other servers on
-it included. The event is the CPU's cycle counter where there is one, else a timer (cpu-clock). The profile stays beside
-the server's log. Optional: a plan asks for it, because it costs.
+it included. The event is the CPU's cycle counter if it has one, else a timer (cpu-clock). The profile is kept next to
+the server's log. Optional, because it costs CPU time.
 """
 
 import os
@@ -41,7 +41,7 @@ class Profile:
     metrics = (_SHARE,)
 
     def start(self, server: Server) -> Stop:
-        """Raises UnavailableError without a perf that may look at the whole machine."""
+        """Raises UnavailableError without a perf that may observe the whole machine."""
         try:
             perf_events.close(perf_events.open_event(_CLOCK, cpu=min(os.sched_getaffinity(0))))
             found = children.run(["perf", "version"], server.journal, role="perf version")
@@ -84,7 +84,7 @@ class Profile:
 
 
 def error_line(text: str) -> str:
-    """What perf wrote, in a line: what follows its "Error:", else its first line, without its progress.
+    """perf's message in one line: the text after "Error:", else its first line, without progress output.
 
     >>> error_line("WARNING: maps are restricted\\n\\nError:\\nAccess to monitoring is limited.\\nAdjust it\\n")
     'Access to monitoring is limited.'

@@ -1,8 +1,8 @@
-"""The proportional set size: what each process really costs, a shared page counting in parts.
+"""The proportional set size: the memory of each process, with shared pages divided among their users.
 
-Source: /proc/PID/smaps_rollup (proc_pid_smaps(5), Linux 4.14), in kB of 1024 bytes. It walks the process's page
-tables with its memory map locked, 7 ms for a touched GB; so it is read every 30 seconds at most, and no more at all
-once it has taken more than its budget, a thousandth of the machine's CPU time.
+Source: /proc/PID/smaps_rollup (proc_pid_smaps(5), Linux 4.14), in kB of 1024 bytes. It walks the process's page tables
+with its memory map locked, 7 ms for a touched GB; so it is read every 30 seconds at most, and no longer at all once a
+reading has exceeded its budget, a thousandth of the machine's CPU time.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Counts the requests of block devices in the kernel, for the processes that asked for them."""
+"""Counts the requests of block devices in the kernel, by the process that started them."""
 
 import os
 import struct
@@ -30,11 +30,11 @@ class Requests:
 
 
 class RequestCounter:
-    """Counts from its making until it is closed, of one device (dev_t as the kernel has it) or of all.
+    """Counts from its creation until it is closed, for one device (the kernel's dev_t) or for all.
 
-    `submitted`: counts what is submitted to a device without a queue, such as one of device mapper or md, instead of
-    requests. `measured`: what counting costs is measured too, which makes every BPF program of the host a little
-    dearer. Raises OSError where the kernel has or allows no such thing.
+    `submitted`: counts submissions to a device without a queue, such as one of device mapper or md, instead of
+    requests. `measured`: the cost of counting is measured too, which makes every BPF program of the host slightly more
+    expensive. Raises OSError if the kernel does not have or allow this.
     """
 
     def __init__(self, device: int | None = None, *, submitted: bool = False, measured: bool = False) -> None:
@@ -80,12 +80,12 @@ class RequestCounter:
         ]
 
     def name(self, pid: int) -> str | None:
-        """What the process called itself when it last asked for something; also of one that has ended since."""
+        """The name of the process at its last request; also of one that has ended since."""
         found = bpf.look_up(self._names, struct.pack("=I", pid), _NAME_BYTES)
         return found.partition(b"\0")[0].decode(errors="replace") if found else None
 
     def cpu_seconds(self) -> float:
-        """What counting has taken of the CPUs in the kernel; 0 where it is not measured."""
+        """CPU seconds of counting in the kernel; 0 if not measured."""
         return sum(bpf.run_seconds(program) for program in self._programs)
 
     def close(self) -> None:

@@ -1,14 +1,15 @@
 """The BPF programs that count block requests, each at a tracepoint of include/trace/events/block.h.
 
-A request is *started* by who asks for it, and *issued* to the device later, sometimes by a worker of the kernel; its
-size is whole only then, when its neighbours were merged into it. So `started` notes the asking process under the
-request's place (device and first sector), and `issued` counts for that process. A request that nobody started here
-(an older kernel has no block_io_start; one that was merged in front has another first sector) counts for who issues
-it. One that the device put back (`requeued`) is issued twice and counted once.
+A request is *started* by a process, and *issued* to the device later, sometimes by a kernel worker; only then, after
+merging, is its size final. So `started` records the process under the request's key (device and first sector), and
+`issued` counts for that process. A request without a recorded start (an older kernel has no block_io_start; one that
+was merged in front has another first sector) counts for the process that issues it. One that the device put back
+(`requeued`) is issued twice and counted once.
 
-A device without a queue of its own (device mapper, md, zram) makes no requests: `submitted` counts what enters it.
+A device without a queue of its own (device mapper, md, zram) makes no requests: `submitted` counts the submissions to
+it.
 
-All have the record in r6 and the place at r10-16: the device (4 bytes), zeros (4), the first sector (8).
+All have the record in r6 and the key at r10-16: the device (4 bytes), zeros (4), the first sector (8).
 """
 
 from collections.abc import Mapping
@@ -96,8 +97,8 @@ def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, in
 
 
 def submitted(counts: int, names: int, device: int | None, fields: Mapping[str, int]) -> bytes:
-    """At block_bio_queue, for a device without requests of its own: counts as `issued` does what a process submits to
-    it, before it is split and passed on, and notes the process's name."""
+    """At block_bio_queue, for a device without requests of its own: counts, like `issued`, the bios that a process
+    submits to it, before they are split and passed on, and records the process's name."""
     return assemble([
         *_place(device, fields),
         *_call(PID),

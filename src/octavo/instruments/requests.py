@@ -1,8 +1,8 @@
-"""The requests that reach the data directory's device: who made them, and how large they are.
+"""The requests that reach the data directory's device, by process and size.
 
 Source: the kernel's tracepoint block:block_rq_issue (include/trace/events/block.h), counted in the kernel by BPF
-programs of our own (`request_programs.py`). A request counts as it is issued, merged and split as it then is, for the
-process that asked for it: what the kernel writes back later is the kernel's. Needs root.
+programs of our own (`request_programs.py`). A request counts when it is issued, after merging and splitting, for the
+process that started it; writeback is the kernel's. Needs root.
 """
 
 from pathlib import Path
@@ -35,8 +35,8 @@ class DeviceRequests:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError without root. Of a volume that makes no requests itself (device mapper, md) what is
-        submitted to it is counted."""
+        """Raises UnavailableError without root. For a volume that makes no requests itself (device mapper, md),
+        submissions to it are counted."""
         if target.directory is None:
             raise UnavailableError(target.no_directory)
         device, submitted = volume_under(target.directory)

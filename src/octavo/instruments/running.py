@@ -1,4 +1,4 @@
-"""The instruments of a run: started before each measured part, stopped after it, and off when they cannot be had."""
+"""The instruments of a run: started before each measured part, stopped after it, and off if unavailable."""
 
 import os
 import time
@@ -43,8 +43,8 @@ _STARTING_TIMEOUT = "60s"
 
 @dataclass(frozen=True, slots=True)
 class InstrumentResults:
-    """What the instruments saw of a trial. `off` says by name what broke off during it, `missed` how often one
-    was refused a reading."""
+    """The results of the instruments in a trial. `off` names those that failed during it, `missed` counts refused
+    readings of each."""
 
     observations: tuple[Observation, ...]
     series: tuple[Series, ...]
@@ -53,7 +53,8 @@ class InstrumentResults:
 
 
 class InstrumentSet:
-    """All instruments, for the trials of one run. One that cannot be had here says so once, by `notice`, and is off."""
+    """All instruments, for the trials of one run. One that is not available here is reported once, by `notice`, and
+    off."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class InstrumentSet:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What the observations and the series mean."""
+        """The metrics of the observations and of the series."""
         found = list(_OWN_METRICS)
         for instrument in self._instruments.values():
             if isinstance(instrument, Sampled):
@@ -79,13 +80,13 @@ class InstrumentSet:
     def start(
         self, server: Server, *, running: SamplerClock | None = None, own_device: bool = False
     ) -> "RunningInstruments":
-        """Starts what can be started, just before the measured run.
+        """Starts the available instruments, just before the measured run.
 
-        With a clock that stands still while the server does (`running`), only those instruments look that ask the
-        server itself, before and after, and rates are by that clock: what the machine did meanwhile others did, too.
-        The device is looked at as well where it is the server's alone (`own_device`), and a profile that is asked for,
-        which the caller knows to be the server's alone.
-        The instruments keep one connection to the server, of their own; the server's kept one is closed.
+        With a clock that stops while the server is paused (`running`), only instruments that query the server itself
+        are read, before and after, and rates use that clock, because machine-wide figures include other cells. The
+        device is read too if only the server uses it (`own_device`), and so is a requested profile, which the caller
+        knows to cover only the server. The instruments keep one connection to the server, of their own; the server's
+        kept one is closed.
         """
         stops: dict[str, Stop] = {}
         chosen = {
@@ -239,7 +240,7 @@ def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation
 
 
 def backend_cpu_seconds(target: Target) -> float | None:
-    """What the backend that answers us has used since it started, None where it cannot be seen."""
+    """CPU seconds of the backend that serves us since it started; None if it is not visible."""
     if target.backend is None:
         return None
     try:
@@ -249,6 +250,6 @@ def backend_cpu_seconds(target: Target) -> float | None:
 
 
 def facts_of(seen: InstrumentResults) -> dict[str, Any]:
-    """What a trial's facts say of its instruments: nothing when all went well."""
+    """A trial's facts about its instruments: empty without problems."""
     found = {"instruments_off": dict(seen.off), "instruments_missed": dict(seen.missed)}
     return {name: value for name, value in found.items() if value}

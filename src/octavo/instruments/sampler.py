@@ -1,4 +1,4 @@
-"""The sampler: one clock, one thread, every sampled instrument at its own period, each one's own cost on record."""
+"""The sampler: one clock, one thread, every sampled instrument at its own period, with the cost of each recorded."""
 
 import math
 import threading
@@ -16,7 +16,7 @@ from octavo.series import Series
 
 
 class SamplerClock(Protocol):
-    """What the sampler knows of time."""
+    """The sampler's clock."""
 
     def now(self) -> float:
         """Seconds on a clock that is never set."""
@@ -53,7 +53,8 @@ class _Track:
 
 @dataclass(slots=True)
 class Recording:
-    """What one instrument has seen so far. `off` says why it is read no more, `missed` counts refused readings."""
+    """The readings of one instrument so far. `off` is the reason why it is no longer read, `missed` counts refused
+    readings."""
 
     name: str
     instrument: Sampled
@@ -148,7 +149,7 @@ class Sampler:
         self._thread.start()
 
     def run(self) -> None:
-        """Samples what is due until `stop`. Periods that went by during a slow reading are left out."""
+        """Samples the instruments that are due, until `stop`. Periods missed during a slow reading are left out."""
         while True:
             self.sample_due()
             wait = min((one.due for one in self.recordings if one.off is None), default=float("inf")) - self.clock.now()
@@ -165,7 +166,7 @@ class Sampler:
                 recording.due += period * (1 + max(0.0, now - recording.due) // period)
 
     def sample_now(self) -> None:
-        """Everything that may be looked at this often: what has a period of its own beyond a second waits for it."""
+        """Reads every instrument with a period of up to a second; the others wait for their own period."""
         for recording in self.recordings:
             period = recording.instrument.period
             waits = 1.0 < period < math.inf and recording.latest and self.clock.now() < recording.due
@@ -191,7 +192,7 @@ class Sampler:
                 recording.sample(self.clock, self.began, final=True)
 
     def close(self) -> None:
-        """Gives back what the readers hold open."""
+        """Closes the readers."""
         for recording in self.recordings:
             recording.reader.close()
 

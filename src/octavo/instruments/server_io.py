@@ -1,4 +1,4 @@
-"""The requests that PostgreSQL makes of the kernel for relations, by kind of backend, and how large they are.
+"""PostgreSQL's requests to the kernel for relations, by backend type, and their sizes.
 
 Source: pg_stat_io (PostgreSQL 16; "The Cumulative Statistics System"). Before 18 every request counts as one block.
 """

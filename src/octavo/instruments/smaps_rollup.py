@@ -13,10 +13,10 @@ from octavo.instruments.target import Target
 
 
 def rollups(target: Target, budget_seconds: float) -> Callable[[], list[bytes]]:
-    """A function that reads the files of the processes that live now; its look may take so much CPU time.
+    """A function that reads the files of the current processes; one reading may take so much CPU time.
 
-    Raises UnavailableError where the processes, or their memory maps, cannot be looked at; the function does once a
-    look has taken more than the budget.
+    Raises UnavailableError where the processes, or their memory maps, cannot be looked at; so does the function once a
+    reading has exceeded the budget.
     """
     root = target.postmaster
     if root is None:

@@ -1,4 +1,4 @@
-"""What is watched: a server, as far as we can see it from here."""
+"""The observed server, as far as it is visible from here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server that is watched. What cannot be seen of it is None, and a reason says why.
+    """An observed server. Facts that are not visible are None, with a reason.
 
-    `query` gives the rows of a query from `postgres/sql`, in its version for the server; `backend` is the process that
-    answers it.
+    `query` returns the rows of a query from `postgres/sql`, in its version for the server; `backend` is the process
+    that executes it.
     """
 
     query: Callable[[str], Rows]

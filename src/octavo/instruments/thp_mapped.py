@@ -1,7 +1,7 @@
-"""What of the server's own memory is in transparent huge pages. It costs, so it is read where a plan asks for it.
+"""The server's own memory in transparent huge pages. It costs CPU time, so it is read only if a plan requests it.
 
 Source: /proc/PID/smaps_rollup (proc_pid_smaps(5)): AnonHugePages and ShmemPmdMapped, in kB of 1024 bytes. It walks the
-process's page tables, 7 ms for a touched GB, so it is read no more once it has taken more than a hundredth of the
+process's page tables, 7 ms for a touched GB, so it is no longer read once it has taken more than a hundredth of the
 machine's CPU time between two readings. /proc/meminfo has the same for the whole machine, foreign processes included.
 """
 

@@ -1,7 +1,7 @@
-"""The kernel's threads that make huge pages: khugepaged puts them together, kcompactd makes room for them.
+"""The kernel threads for huge pages: khugepaged collapses small pages, kcompactd compacts memory.
 
 Source: /proc/PID/schedstat of both (kernel Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU). khugepaged
-lives only while a mode of transparent huge pages wants it; where it does not, it uses nothing.
+exists only while a mode of transparent huge pages needs it; otherwise its use is zero.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """What the sessions wait for, by name: samples of pg_stat_activity.
 
 Source: `wait_event_type` and `wait_event` of active sessions and parallel workers (PostgreSQL's documentation, "The
-Cumulative Statistics System"). A session that waits for nothing runs, or wants to. Ten samples a second: what waits
-are short and rare is not seen. Optional: each sample is a query.
+Cumulative Statistics System"). A session without a wait event runs, or waits for a CPU. Ten samples a second: short and
+rare waits are missed. Optional, because each sample is a query.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """WAL as it is generated, and as it is written.
 
-`wal_bytes` is how far the insert position moved: records, full-page images and page headers. Records and images
-apart come from pg_stat_wal, what was written of it from pg_stat_io (PostgreSQL 18; "The Cumulative Statistics
-System"). A WAL page that fills slowly is written once for each flush: `wal_amplification` is bytes written to the
-files of the WAL per byte generated, the figure that a larger WAL block makes worse.
+`wal_bytes` is the growth of the insert position: records, full-page images and page headers. Records and images
+separately come from pg_stat_wal, writes from pg_stat_io (PostgreSQL 18; "The Cumulative Statistics System"). A WAL page
+that fills slowly is written once for each flush: `wal_amplification` is bytes written to the files of the WAL per byte
+generated, the figure that a larger WAL block makes worse.
 """
 
 from octavo.instruments.base import Reader
@@ -45,7 +45,7 @@ class WalActivity:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Available on every supported version; what a version does not count is left out."""
+        """Available on every supported version; figures that a version does not count are left out."""
 
         def read() -> Reading:
             return {None: target.query("wal_counters")[0]}

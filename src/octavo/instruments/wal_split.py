@@ -1,7 +1,7 @@
-"""What the WAL of a trial is made of: records, full-page images, page headers (`postgres.wal_contents`).
+"""The composition of a trial's WAL: records, full-page images, page headers (`postgres.wal_contents`).
 
 It is read after the measured time. Of more than 512 MB, whole segments spread evenly over the trial are read, and
-`wal_inspected_share` says how much of it that was; nothing is scaled up.
+`wal_inspected_share` is their share; nothing is extrapolated.
 """
 
 from octavo.instruments.base import Stop, UnavailableError
@@ -23,7 +23,7 @@ class WalSplit:
     metrics = (_INSPECTED, _RECORDS, _IMAGES, _HEADERS, _CREATED)
 
     def start(self, server: Server) -> Stop:
-        """Notes where the WAL stands. Raises UnavailableError when the build has no pg_waldump."""
+        """Records the WAL position. Raises UnavailableError if the build has no pg_waldump."""
         if not server.build.program("pg_waldump").exists():
             raise UnavailableError("the build has no pg_waldump")
         before, there = position(server), segments(server.directory)

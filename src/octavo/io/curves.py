@@ -1,4 +1,4 @@
-"""What curves and series of a device say about it: pure functions over measured numbers."""
+"""Properties of a device from its measured curves and series: pure functions over numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def smallest_reaching(sizes: Sequence[int], rates: Sequence[float], share: float
 
 @dataclass(frozen=True, slots=True)
 class RateDrop:
-    """A rate that fell once: what a token bucket looks like when it runs empty."""
+    """A rate that dropped once, as when a token bucket runs empty."""
 
     after_seconds: float
     rate_before: float
@@ -58,7 +58,7 @@ class RateDrop:
 
     @property
     def fill(self) -> float:
-        """What was served above the later rate before it fell: the bucket's fill, as far as it was full."""
+        """The requests served above the later rate before the drop: the bucket's fill level at the start."""
         return (self.rate_before - self.rate_after) * self.after_seconds
 
 

@@ -1,4 +1,4 @@
-"""The blocks that a bitmap heap scan of a query visits, asked of a live server without changing or slowing it.
+"""The blocks that a bitmap heap scan of a query visits, from a live server, without changing or slowing it.
 
 The plan says which table is scanned and with what condition (Recheck Cond: what the index looked for). The rows that
 meet it are looked up, and their ctid is (block, line pointer): PostgreSQL's manual, "System Columns". A bitmap heap
@@ -24,7 +24,7 @@ _BITMAP_ONLY = ("enable_seqscan", "enable_indexscan", "enable_indexonlyscan", "e
 
 @dataclass(frozen=True, slots=True)
 class VisitedBlocks:
-    """What a query's bitmap heap scan visits."""
+    """The blocks that a query's bitmap heap scan visits."""
 
     relation: str
     """Schema and name, as SQL writes them."""
@@ -80,8 +80,8 @@ def blocks_of_query(sql: str, dsn: str) -> VisitedBlocks:
 
 
 def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks:
-    """Asks the server of an autocommit connection. The query itself is planned, never run; all is read-only, and each
-    statement ends after 30 s.
+    """Queries the server over an autocommit connection. The query itself is planned, never run; everything is
+    read-only, and each statement ends after 30 s.
 
     Raises UsageError for a query without a bitmap heap scan that stands by itself, HostError when the server cannot be
     asked.
@@ -128,7 +128,7 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
     blocks = _blocks(cursor, visited, condition)
     if not blocks:
-        raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
+        raise UsageError("--from-query: no row of the table meets the condition; choose one that some rows meet")
     with _servers_names(cursor):
         file, block, relation_blocks = _where(cursor, relation)
     return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks)

@@ -47,7 +47,7 @@ POLICIES = {
 
 
 def find_policies(names: Iterable[str]) -> list[Policy]:
-    """The policies of these names; `all` stands for every one. Raises UsageError for another name."""
+    """The policies with these names; `all` means every one. Raises UsageError for another name."""
     found: list[Policy] = []
     for name in (part.strip() for text in names for part in text.split(",")):
         if name == "all":

@@ -31,7 +31,7 @@ _FEWEST = 64  # a file holds this many of the largest requests, so that reads ar
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Probe:
-    """What is probed, for how many seconds in all."""
+    """The target of a probe, and its total time in seconds."""
 
     path: Path
     seconds: float
@@ -46,7 +46,7 @@ def probe(asked: Probe) -> dict[str, Any]:
     smallest, length = _smallest(asked)
     sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
     if len(sizes) < 3:
-        raise UsageError(f"{asked.path}: is too small to tell sizes apart; probe a file of at least 1 GB, or a device")
+        raise UsageError(f"{asked.path} is too small to distinguish sizes; probe a file of at least 1 GB, or a device")
     requests = _watch(asked, smallest)
     transfers = _watch(asked, min(1024**2, sizes[-1]))
     share = asked.seconds * _CURVES / len(sizes)

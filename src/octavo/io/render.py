@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def print_table(document: dict[str, Any], screen: "Console") -> None:
-    """What was measured: a table for each state of the page cache, a line for each policy."""
+    """Prints the results: a table for each state of the page cache, a line for each policy."""
     print(_heading(document))
     measured = [result for result in document["results"] if result["status"] == "ok"]
     for cache in dict.fromkeys(result["cache"] for result in measured):

@@ -13,7 +13,7 @@ _WORST_LINE = 0.5
 
 
 def print_probe(document: dict[str, Any], screen: "Console") -> None:
-    """The curves, and below them what they say and what they cannot say."""
+    """Prints the curves, and below them conclusions and limitations."""
     from rich.table import Table
 
     print(f"{document['path']}: random reads that bypass the page cache, one and 32 at a time")
@@ -36,12 +36,12 @@ def print_probe(document: dict[str, Any], screen: "Console") -> None:
 
 
 def sentences(document: dict[str, Any]) -> list[str]:
-    """What the numbers say, a sentence each."""
+    """The conclusions from the numbers, a sentence each."""
     lines: list[str] = []
     if (allocated := document["allocated_share"]) < MOSTLY_ALLOCATED:
         lines.append(
             f"the file is sparse or compressed ({allocated:.0%} of it is allocated): holes are read without the "
-            "device, so that these are not its figures; octavo io FILE --make SIZE makes one that is whole"
+            "device, so these are not its figures; octavo io FILE --make SIZE makes one that is whole"
         )
     lines.append(_latency(document["latency_line"]))
     ceiling = human_size(document["bytes_per_second_ceiling"])

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def print_write_probe(document: dict[str, Any], screen: "Console") -> None:
-    """What writes of each size cost, and below it what that says and what it cannot say."""
+    """Prints the cost of writes of each size, and below it conclusions and limitations."""
     from rich.table import Table
 
     print(f"{document['path']}: durable writes at random places, one at a time, direct and through the page cache")
@@ -32,7 +32,7 @@ def print_write_probe(document: dict[str, Any], screen: "Console") -> None:
 
 
 def sentences(document: dict[str, Any]) -> list[str]:
-    """What the numbers say, a sentence each."""
+    """The conclusions from the numbers, a sentence each."""
     lines = [_unit(document), _through(document)]
     lines += [_shifted(one, document["shifted_write_bytes"]) for one in document["shifted"]]
     lines += [_local(document["local"]), _sustained(document["sustained"])]

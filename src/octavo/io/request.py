@@ -22,7 +22,7 @@ _STRIDE_RUNS = 16
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """The command line of `octavo io`; None is what was not given."""
+    """The command line of `octavo io`; options that were not given are None."""
 
     files: tuple[Path, ...]
     pattern: str
@@ -153,7 +153,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise cannot_read(error, f"{path} cannot be read: {error.strerror}; name a readable block list") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not text; write one block number, or a range such as 17-25, per line") from error
+        raise UsageError(f"{path} is not text; write one block number, or a range such as 17-25, per line") from error
 
 
 def _device_readahead(path: Path) -> int | None:

@@ -28,7 +28,7 @@ class RefusedError(UsageError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is measured: the job without its policy, the policies, and the states of the page cache."""
+    """A sweep: the job without its policy, the policies, and the states of the page cache."""
 
     job: Job
     policies: Sequence[Policy]
@@ -55,11 +55,11 @@ class Sweep:
 def run_sweep(
     sweep: Sweep, begin: Callable[[Policy, Job], Observe], facts: dict[str, Any], results: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Measures and fills `results` one by one, so that an interrupted sweep has those that are done.
+    """Measures and fills `results` one by one, so that an interrupted sweep has the finished ones.
 
-    `begin` is told what comes next and returns what observes it. A policy that cannot be measured so, or that this
-    kernel lacks, is skipped with the reason as long as there are others; alone, its error is raised. What is wrong with
-    all of them, such as a path, is raised too.
+    `begin` is called with the next measurement and returns its observer. A policy that is impossible with the other
+    options, or that this kernel lacks, is skipped with the reason if there are others; alone, its error is raised.
+    Errors of all policies, such as a path, are raised too.
     """
     wrong: UsageError | None = None
     for policy, job in sweep.jobs():
@@ -167,7 +167,7 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
     if share is not None and job.cache == "warm" and share < _ALL_WARM:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
     if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
-        notes.append(f"{allocated:.0%} of the files is allocated: holes, and what is compressed away, need no device")
+        notes.append(f"{allocated:.0%} of the files is allocated: holes and compressed data need no device")
     if outcome.laps > 1:
         did = "written" if job.write else "read"
         notes.append(f"the files were {did} {outcome.laps} times, cold each time; use a larger file")

@@ -1,4 +1,4 @@
-"""The files that are measured: named, found, made, and protected from being written by mistake."""
+"""The files to measure: named, found, created, and protected against accidental writes."""
 
 import os
 import stat
@@ -54,9 +54,10 @@ def allocated_share(paths: Sequence[str | Path]) -> float:
 def prepare(
     paths: Sequence[Path], make_bytes: int | None, observe: Observe, *, write: bool, verify: bool, lose_device: bool
 ) -> tuple[str, ...]:
-    """The files to measure, made first if so asked. The engine looks again at what it opens.
+    """The files to measure, created first if requested. The engine checks again what it opens.
 
-    Raises UsageError for files that were not made for being written, or checked; HostError for a device in use.
+    Raises UsageError for files that octavo io did not make, if they are to be written or verified; HostError for a
+    device in use.
     """
     if make_bytes is not None:
         if len(paths) != 1:

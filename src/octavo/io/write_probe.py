@@ -1,7 +1,7 @@
 """`octavo io probe --write`: what small, shifted and repeated writes cost, and the unit that is rewritten whole.
 
-Every write is durable before it ends (O_DSYNC): what a device promises is what a database waits for. Files that octavo
-io made, or a device that may be lost; what is written can be checked afterwards (`octavo io --verify`).
+Every write is durable before it returns (O_DSYNC), because that is what a database waits for. Files that octavo io
+made, or a device that may be lost; what is written can be checked afterwards (`octavo io --verify`).
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ _DEPTH = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WriteProbe:
-    """What is written to, for how many seconds in all; `lose_device` allows a block device."""
+    """The target of writes, and the total time in seconds; `lose_device` allows a block device."""
 
     path: Path
     seconds: float
@@ -54,7 +54,7 @@ def write_probe(asked: WriteProbe) -> dict[str, Any]:
     smallest, length = _smallest(asked)
     sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
     if length < _SHIFTED * _FEWEST:
-        raise UsageError(f"{asked.path}: is too small to write in many places; make one of 256 MB or more")
+        raise UsageError(f"{asked.path} is too small to write in many places; make one of 256 MB or more")
     past = [_point(asked, size, asked.seconds * _SIZES / len(sizes), direct=True) for size in sizes]
     cached_sizes = [size for size in _powers(_SECTOR, _LARGEST) if size * _FEWEST <= length]
     through = [_point(asked, size, asked.seconds * _THROUGH / len(cached_sizes), direct=False) for size in cached_sizes]

@@ -1,8 +1,8 @@
-"""What writes say about the unit in which a device, or the page cache, rewrites: pure functions over measured numbers.
+"""The unit in which a device, or the page cache, rewrites, from measured writes: pure functions over numbers.
 
-A device that can only write whole pages has to read and write again what a smaller or a shifted write leaves of a page
-(read-modify-write). A write of many pages that is shifted by a part of a page touches one page more and two of them in
-part; shifted by whole pages it costs nothing. So the smallest shift that costs nothing is the page.
+A device that can only write whole pages has to read and rewrite the rest of a page that a smaller or shifted write
+touches only in part (read-modify-write). A write of many pages that is shifted by part of a page touches one page more,
+and two pages in part; shifted by whole pages it costs nothing. So the smallest shift that costs nothing is the page.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class ShiftedWrite:
 
     @property
     def costs(self) -> bool:
-        """Whether all pairs but one say so (of nine, 2 % by chance)."""
+        """Whether all pairs but one show a cost (of nine, 2 % by chance)."""
         return sum(ratio > _COSTS for ratio in self.pairs) >= max(1, len(self.pairs) - 1)
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def unit_of_shifts(shifts: Sequence[ShiftedWrite], size: int) -> WriteUnit:
 
 
 def unit_of_bytes(sizes: Sequence[int], written: Sequence[float | None]) -> int | None:
-    """The smallest write, in bytes, of which the device gets about as much as was written; None where it never does.
+    """The smallest write, in bytes, for which the device writes about as much as was written; None if there is none.
 
-    `written` are the device's bytes for each write. None stands for a device whose counters cannot be had.
+    `written` are the device's bytes for each write. None if the device's counters are not available.
 
     >>> unit_of_bytes([512, 1024, 2048, 4096, 8192], [4096, 4096, 4100, 4110, 8300])
     4096
@@ -95,9 +95,9 @@ def unit_of_bytes(sizes: Sequence[int], written: Sequence[float | None]) -> int 
 
 
 def break_even_seconds(page: int, requests_per_second: float, price: int) -> float:
-    """The five-minute rule: a page is worth its memory when it is asked for again within so many seconds.
+    """The five-minute rule: a page is worth its memory if it is accessed again within so many seconds.
 
-    `price` is what the device costs, in bytes of memory for the same money. Source: J. Gray and G. Putzolu, "The 5
+    `price` is the price of the device as bytes of memory for the same money. Source: J. Gray and G. Putzolu, "The 5
     minute rule for trading memory for disc accesses" (SIGMOD 1987).
 
     >>> round(break_even_seconds(4096, 67_000, 77 * 1024**3))

@@ -1,1 +1,1 @@
-"""`octavo iotop`: who asks which device for how much in what sizes, live: sources, who is who, snapshot, view."""
+"""`octavo iotop`: live I/O by process, device and request size: sources, process roles, snapshot, view."""

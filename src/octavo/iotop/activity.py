@@ -19,7 +19,7 @@ _HIDDEN = "<insufficient privilege>"
 
 @dataclass(frozen=True, slots=True)
 class ProcessActivity:
-    """What a process does, made fit for a terminal: its role, its database, and its query or its last one."""
+    """The activity of a process, safe for a terminal: its role, its database, and its current or last query."""
 
     role: str | None
     database: str | None
@@ -27,7 +27,7 @@ class ProcessActivity:
 
 
 class Activity:
-    """A connection that looks. One that is refused or lost is so for good, and `off` says why."""
+    """A connection for observation. Once refused or lost it stays so, and `off` gives the reason."""
 
     def __init__(self, connection: UsersConnection, target: Target) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class Activity:
 
     @classmethod
     def open(cls, dsn: str) -> Self:
-        """Connects. Raises UsageError for what is no connection string, HostError when the server refuses."""
+        """Connects. Raises UsageError for an invalid connection string, HostError if the server refuses."""
         connection = connect(dsn, "octavo iotop")
         try:
             target, _ = target_of(connection)
@@ -55,13 +55,13 @@ class Activity:
         return self._asked.off or ("those of other users are hidden (GRANT pg_monitor)" if self._hidden else None)
 
     def sample(self) -> dict[int, ProcessActivity]:
-        """What each process of the server is doing, by pid; empty when that cannot be told."""
+        """The activity of each process of the server, by pid; empty if it is unknown."""
         rows = self._asked.rows()
         self._hidden = any(row["query"] == _HIDDEN for row in rows)
         return {row["pid"]: doing_of(row) for row in rows}
 
     def cpu_seconds(self) -> float:
-        """What our backend has taken since we connected, where it can be seen."""
+        """CPU seconds of our backend since we connected, if it is visible."""
         return max(0.0, (backend_cpu_seconds(self._target) or 0.0) - self._spent)
 
     def close(self) -> None:

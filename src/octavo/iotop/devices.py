@@ -1,4 +1,4 @@
-"""Disks by name and by number, and which disk a name that a user gives means."""
+"""Disks by name and by number, and resolving a name that a user gives to a disk."""
 
 from pathlib import Path
 
@@ -33,8 +33,8 @@ def find_disk(asked: str, sys: Path = _SYS) -> tuple[str, int]:
 
 
 def without_queue(name: str, sys: Path = _SYS) -> bool:
-    """Whether a device makes no requests of its own: device mapper, md, zram and others take what is submitted to them
-    (struct bio) and pass it on. Those with a queue have the directory `mq` (kernel block/blk-mq-sysfs.c)."""
+    """Whether a device makes no requests of its own: device mapper, md, zram and others accept submissions (struct bio)
+    and pass them on. Those with a queue have the directory `mq` (kernel block/blk-mq-sysfs.c)."""
     return not (sys / "class/block" / name / "mq").exists()
 
 

@@ -1,4 +1,4 @@
-"""What each disk has done for everybody, from /proc/diskstats (kernel Documentation/admin-guide/iostats.rst)."""
+"""The counters of each disk for all processes, from /proc/diskstats (kernel Documentation/admin-guide/iostats.rst)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ class DiskTotals:
     discarded_bytes: int | None = None
 
     def since(self, before: "DiskTotals") -> "DiskTotals":
-        """The difference; counters that began anew (a disk that was taken away) count from zero."""
+        """The difference; counters that were reset (a removed disk) count from zero."""
         if self.reads < before.reads or self.writes < before.writes:
             return self
         return DiskTotals(

@@ -14,7 +14,7 @@ class FromBpf:
         self._counter = RequestCounter(device, submitted=submitted, measured=True)
 
     def take(self) -> list[RequestCount]:
-        """What was counted since the last time."""
+        """The requests counted since the previous call."""
         return [
             RequestCount(one.device, one.pid, direction, one.count, one.count * one.size, one.ring)
             for one in self._counter.take()
@@ -26,7 +26,7 @@ class FromBpf:
         return self._counter.name(pid)
 
     def cpu_seconds(self) -> float:
-        """What the programs took."""
+        """CPU seconds of the BPF programs."""
         return self._counter.cpu_seconds()
 
     def close(self) -> None:

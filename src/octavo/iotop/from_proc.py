@@ -1,7 +1,7 @@
-"""Bytes from /proc/PID/io, for who may not trace: no devices, no requests (proc_pid_io(5)).
+"""Bytes from /proc/PID/io, for users who may not trace: no devices, no requests (proc_pid_io(5)).
 
-`read_bytes` is what was fetched from storage for a process; `write_bytes` what it made dirty, which the kernel writes
-later, less what was thrown away before. What an ended child used is its parent's.
+`read_bytes` counts what was fetched from storage for a process; `write_bytes` what it dirtied, which the kernel writes
+later, minus what was discarded before. A child's counters are added to its parent's when it has ended.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from octavo.iotop.request_source import RequestCount
 
 
 class FromProc:
-    """Compares two looks at the table of processes."""
+    """Compares two readings of the process table."""
 
     name = "proc"
     lost = 0
@@ -21,7 +21,7 @@ class FromProc:
         self._before = read_table(proc, storage=True)
 
     def take(self) -> list[RequestCount]:
-        """What processes fetched and dirtied since the last time, of those that we may look at."""
+        """The bytes that visible processes fetched and dirtied since the previous call."""
         now = read_table(self._proc, storage=True)
         read = growth(self._before, now, _read)
         written = growth(self._before, now, _written)

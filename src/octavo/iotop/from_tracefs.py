@@ -1,4 +1,4 @@
-"""Requests out of a tracing instance's ring buffer, for kernels that let us trace and have no bpf(2) for us."""
+"""Requests from a tracing instance's ring buffer, for kernels that allow tracing but not bpf(2)."""
 
 import os
 import re
@@ -43,7 +43,7 @@ class FromTracefs:
             self._stack = stack.pop_all()
 
     def take(self) -> list[RequestCount]:
-        """What was traced since the last time."""
+        """The requests traced since the previous call."""
         found: dict[tuple[int | None, int, Direction, bool], list[int]] = {}
         self._processes.clear()  # a thread's number may pass to another one
         for line in self._lines():

@@ -1,4 +1,5 @@
-"""For whom PostgreSQL's I/O workers read: the kernel does not know, `pg_aios` (PostgreSQL 18) does at each moment."""
+"""The backends for which PostgreSQL's I/O workers read: unknown to the kernel, but shown at each moment by `pg_aios`
+(PostgreSQL 18)."""
 
 from collections import Counter
 
@@ -22,7 +23,7 @@ class InFlight:
         return self._asked.off
 
     def sample(self) -> None:
-        """Adds what is in flight now."""
+        """Adds the requests in flight now."""
         self._bytes.update({row["pid"]: row["bytes"] for row in self._asked.rows()})
 
     def take(self) -> dict[int, float]:

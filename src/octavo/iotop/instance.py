@@ -1,6 +1,6 @@
 """A tracing instance of our own: a ring buffer with its events, beside whatever else is traced on this host.
 
-Source: kernel Documentation/trace/ftrace.rst, "Instances". An instance outlives who made it, so it is journaled.
+Source: kernel Documentation/trace/ftrace.rst, "Instances". An instance outlives its creator, so it is journaled.
 """
 
 from collections.abc import Generator

@@ -45,7 +45,7 @@ class RequestMonitor:
         self._reader.start()
 
     def sample(self) -> RequestSnapshot:
-        """What was asked since the last look."""
+        """The requests since the previous sample."""
         self._read()
         with self._lock:
             sums, self._sums = self._sums, {}
@@ -77,7 +77,7 @@ class RequestMonitor:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Ends the reading; source and connection are closed by who opened them."""
+        """Stops reading; the caller closes source and connection."""
         self._ending.set()
         self._reader.join()
 

@@ -1,4 +1,5 @@
-"""The best source of requests that this host and user have, with one line of reason for each better one that is not."""
+"""The best source of requests available to this host and user, with a reason for each better one that is not
+available."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -16,18 +17,18 @@ _WITHOUT = {
     "tracefs": "requests cannot be traced",
 }
 _ONLY_PROC = (
-    "from /proc/PID/io: bytes of visible processes, without devices and requests; writes are dirtied pages, "
-    "not writeback"
+    "from /proc/PID/io: bytes of visible processes, without devices and requests; writes are counted when pages are "
+    "dirtied, not when they are written back"
 )
 
 
 def open_source(
     choice: Choice, device: int | None, journal: Callable[[], Journal], *, submitted: bool = False
 ) -> tuple[RequestSource, dict[str, str]]:
-    """The source, and what cannot be seen with it. Raises HostError when the one that was asked for cannot be had.
+    """The source, and what it cannot show. Raises HostError if the requested source is not available.
 
-    `device` narrows it to a disk (dev_t) where the source knows disks; `submitted` where that makes no requests itself
-    (`devices.without_queue`). The journal is only made for what needs undoing.
+    `device` limits it to a disk (dev_t) if the source distinguishes disks; `submitted` is for one that makes no
+    requests itself (`devices.without_queue`). The journal is created only if something needs undoing.
     """
     blind: dict[str, str] = {}
     makers: dict[str, Callable[[], RequestSource]] = {

@@ -1,4 +1,4 @@
-"""A query that is asked again and again, of a server that may be busy, refuse, or end."""
+"""A query that is repeated periodically on a server that may be busy, refuse it, or end."""
 
 import psycopg
 
@@ -7,14 +7,14 @@ from octavo.iotop.terminal_text import one_line
 
 
 class PolledQuery:
-    """A query of `postgres/sql`. One that is refused or lost is so for good, and `off` says why."""
+    """A query of `postgres/sql`. Once refused or lost it stays off, and `off` gives the reason."""
 
     def __init__(self, target: Target, name: str, off: str | None = None) -> None:
         self._target, self._name = target, name
         self.off = off
 
     def rows(self) -> Rows:
-        """What it gives now; empty when that cannot be told."""
+        """Its current rows; empty if they are not available."""
         if self.off is not None:
             return []
         try:

@@ -1,4 +1,4 @@
-"""Who a process is: its name, its parent and user, and its role when it is PostgreSQL's, or the kernel's own."""
+"""The identity of a process: its name, parent and user, and its role if it is PostgreSQL's or the kernel's."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -40,12 +40,13 @@ class ProcessInfo:
 
 
 def has_no_title(who: ProcessInfo) -> bool:
-    """A server's process in its first moments: what it does is not known yet."""
+    """Whether this is a server's process in its first moments, whose role is not known yet."""
     return who.role is None and not who.kernel and who.command.startswith("postgres")
 
 
 class ProcessLookup:
-    """Asked for each pid while it may still live; what was found is kept until the pid is another process's."""
+    """Looks up each pid while the process may still exist; results are kept until the pid belongs to another
+    process."""
 
     def __init__(self, command: Callable[[int], str | None], proc: Path = Path("/proc")) -> None:
         self._command = command
@@ -54,7 +55,8 @@ class ProcessLookup:
         self._clusters: dict[int, str] = {}
 
     def meet(self, pid: int) -> ProcessInfo:
-        """Who it is now, or was when it was met before. One that has ended unmet has at most its name."""
+        """Its identity now, or from an earlier lookup. For a process that ended before any lookup there is at most its
+        name."""
         try:
             process = read_process(pid, self._proc)
         except OSError:  # /proc mounted with hidepid

@@ -1,8 +1,8 @@
-"""What processes ask the kernel for, beside what disks serve for them: bytes of read(2) and write(2) and their like.
+"""What processes request from the kernel, as opposed to what disks serve: bytes of read(2), write(2) and similar calls.
 
-Source: /proc/PID/io (proc_pid_io(5)): rchar, wchar, syscr, syscw. They count every file, pipe and terminal, and what
-the page cache answers; not what is read through mmap(2), received by recv(2), or asked for through io_uring. A child's
-are added to its parent's when it is waited for, all that it ever did at once. Others' need root.
+Source: /proc/PID/io (proc_pid_io(5)): rchar, wchar, syscr, syscw. They count every file, pipe and terminal, including
+what the page cache serves, but not mmap(2), recv(2) or io_uring. A child's counters are added to its parent's all at
+once, when it is waited for. Reading those of other users needs root.
 """
 
 import os
@@ -26,7 +26,7 @@ class SystemCalls:
 
 @dataclass(frozen=True, slots=True)
 class AskedOf:
-    """What a process asked for."""
+    """The system calls of a process."""
 
     read: SystemCalls
     write: SystemCalls
@@ -46,7 +46,7 @@ class AskedOf:
 
 
 class AskedBytes:
-    """Compares two looks at every process that we may look at."""
+    """Compares two readings of every process that we may read."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc

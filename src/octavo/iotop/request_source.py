@@ -1,4 +1,4 @@
-"""What every source of requests gives: who asked which device for what since it was last asked."""
+"""The interface of every source of requests: by process and device, the requests since the previous call."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -35,24 +35,24 @@ class RequestSource(Protocol):
         ...
 
     def take(self) -> list[RequestCount]:
-        """What was counted since the last time."""
+        """The requests counted since the previous call."""
         ...
 
     def command(self, pid: int) -> str | None:
-        """What a process called itself that may have ended since, None where it is not known."""
+        """The name of a process that may have ended since, None if unknown."""
         ...
 
     def cpu_seconds(self) -> float:
-        """What counting has taken of the CPUs outside of this process, as far as the kernel measures it."""
+        """CPU seconds of counting outside of this process, as far as the kernel measures them."""
         ...
 
     def close(self) -> None:
-        """Ends the counting and removes what was made for it."""
+        """Stops counting and removes everything that was created for it."""
         ...
 
 
 def direction_of(kind: str) -> Direction | None:
-    """What the letters of rwbs say (kernel/trace/blktrace.c, blk_fill_rwbs); None for a flush alone.
+    """The direction in the letters of rwbs (kernel/trace/blktrace.c, blk_fill_rwbs); None for a flush alone.
 
     >>> direction_of("WS"), direction_of("FWFS"), direction_of("RAM"), direction_of("FF"), direction_of("DS")
     ('write', 'write', 'read', None, 'discard')

@@ -33,10 +33,10 @@ class IoWorkerClient:
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """What a process asked of a device in the interval; `through` says io_uring when its worker thread asked.
+    """The requests of a process to a device in the interval; `through` is io_uring if its worker thread made them.
 
-    `readers` says for whom an io worker read; `asked` what the process asked the kernel for in the same direction,
-    of all files together, None where that cannot be seen.
+    `readers` are the processes for which an io worker read; `asked` are the process's system calls in the same
+    direction, over all files, None if not visible.
     """
 
     who: ProcessInfo
@@ -57,7 +57,7 @@ class RequestRow:
 
     @property
     def role(self) -> str | None:
-        """What the process is. What a kernel worker writes is what others made dirty before."""
+        """The role of the process. A kernel worker writes pages that others dirtied before."""
         if self.who.kernel and self.who.pid is None and self.direction == "write":
             return WRITE_BACK
         return self.who.role
@@ -87,7 +87,7 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class RequestSnapshot:
-    """What is shown at once. Times in seconds; `cost_seconds` is the monitoring overhead in the interval, and
+    """The data of one view. Times in seconds; `cost_seconds` is the monitoring overhead in the interval, and
     `cost_share` its share of the machine's.
     """
 
@@ -119,7 +119,7 @@ class RequestSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """What is added up to one row."""
+    """The key by which requests are summed into one row."""
 
     who: ProcessInfo
     device: str | None
@@ -130,9 +130,10 @@ class RowKey:
 def settled(
     sums: Mapping[RowKey, RequestSum], meet: Callable[[int], ProcessInfo] | None = None
 ) -> dict[RowKey, RequestSum]:
-    """One who for each process: a server's new process has no role in its first moments, one that ended no more.
+    """One identity for each process, because a server's process has no role in its first moments, nor after it has
+    ended.
 
-    Who has none yet is met again: a connection that was open for a moment has ended.
+    Processes without a role are looked up again: a connection that was open for a moment has ended.
     """
     best: dict[int, ProcessInfo] = {}
     for who in (key.who for key in sums):
@@ -158,10 +159,11 @@ def rows_of(
     shares: Mapping[int, float],
     asked: Mapping[int, AskedOf] | None = None,
 ) -> tuple[RequestRow, ...]:
-    """The rows, most bytes first. What the server says is believed of its own children only: pids are this host's.
+    """The rows, most bytes first. The server's reports are accepted for its own children only, because pids are this
+    host's.
 
-    `shares` are those of the processes for which the server's io workers read; `asked` by pid what each process asked
-    the kernel for.
+    `shares` are those of the processes for which the server's io workers read; `asked` are the system calls of each
+    process, by pid.
     """
     found: list[RequestRow] = []
     nothing = ProcessActivity(None, None, None)
@@ -190,7 +192,7 @@ def rows_of(
 def busy_devices(
     now: Mapping[str, DiskTotals], before: Mapping[str, DiskTotals], names: Sequence[str]
 ) -> dict[str, DiskTotals]:
-    """What these disks did since; those that did nothing are left out."""
+    """The counters of these disks since then; idle disks are left out."""
     zero = DiskTotals(0, 0, 0, 0)
     found = {name: now[name].since(before.get(name, zero)) for name in names if name in now}
     return {name: totals for name, totals in found.items() if totals.reads or totals.writes or totals.discards}

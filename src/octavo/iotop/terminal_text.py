@@ -1,4 +1,4 @@
-"""Text of others (process names, titles, databases, queries) made fit for a terminal's line."""
+"""Makes text of others (process names, titles, databases, queries) safe for one line of a terminal."""
 
 from octavo.text import UNPRINTABLE
 

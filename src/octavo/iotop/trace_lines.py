@@ -1,8 +1,8 @@
-"""Lines of a trace_pipe about block requests, and the requests that they tell of.
+"""Lines of a trace_pipe about block requests, and parsing these into requests.
 
-Their form: kernel Documentation/trace/ftrace.rst ("Output format") and the TP_printk of
-include/trace/events/block.h. A process may call itself what it likes, line ends included, so fields are found by
-their place: its name takes the first sixteen columns, and stands once more in brackets at the very end.
+Their form: kernel Documentation/trace/ftrace.rst ("Output format") and the TP_printk of include/trace/events/block.h. A
+process can choose any name, even one with line ends, so fields are found by position: the name takes the first sixteen
+columns, and is repeated in brackets at the very end.
 """
 
 import re
@@ -30,7 +30,7 @@ _MOST_UNDER_WAY = 65536
 
 @dataclass(frozen=True, slots=True)
 class TraceLine:
-    """One event: the thread that ran, and the request; `size` in bytes, 0 for a requeued one, which does not say."""
+    """One event: the thread that ran, and the request; `size` in bytes, 0 for a requeued one, whose event lacks it."""
 
     event: Event
     thread: int
@@ -67,7 +67,7 @@ def parse_line(line: str) -> TraceLine | None:
 
 
 def lost_events(line: str) -> int:
-    """How many events a line says were lost, 0 when it is no such line.
+    """The number of lost events that a line reports, 0 for other lines.
 
     >>> lost_events("CPU:1 [LOST 12 EVENTS]"), lost_events("CPU:0 [LOST EVENTS]"), lost_events("")
     (12, 1, 0)
@@ -95,7 +95,7 @@ class Attribution:
         self.names: dict[int, str] = {}
 
     def add(self, line: TraceLine) -> RequestCount | None:
-        """What the line adds to the count, None when nothing."""
+        """The request that the line adds to the count, None if there is none."""
         place = (line.device, line.sector)
         if line.event == "block_rq_requeue":
             self._note(place, None)

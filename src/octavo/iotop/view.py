@@ -1,4 +1,4 @@
-"""A snapshot of requests as text for people: the columns of disktop, and who a process is."""
+"""A snapshot of requests as text: the columns of disktop, and the role of each process."""
 
 import time
 from collections.abc import Iterable, Sequence

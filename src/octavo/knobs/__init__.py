@@ -1,8 +1,9 @@
-"""Knobs: state of the host that a level sets, that is verified by reading back, and put back.
+"""Knobs: state of the host that a level sets, that is verified by reading it back, and restored.
 
 A new one is a file here with a KNOB that follows `knobs.base.Knob`, and a line in the table. What needs more than a
 level (a volume, the server's process) has its own functions: device, server_group, huge_pages, cpu_pinning,
-drop_caches. Who turns knobs holds the host's lock (`host.lock`): two that change one value restore each other's.
+drop_caches. The caller holds the host's lock (`host.lock`), because two processes that change one value would restore
+each other's.
 """
 
 from collections.abc import Generator, Mapping
@@ -47,7 +48,7 @@ class State:
         return {name: achieved.as_dict() for name, achieved in self.achieved.items()}
 
     def drifted(self) -> list[str]:
-        """What somebody has changed since, as `knob: path: was became is`."""
+        """Values that somebody has changed since, as `knob: path: was became is`."""
         return [f"{name}: {line}" for name, achieved in self.achieved.items() for line in achieved.drifted()]
 
 

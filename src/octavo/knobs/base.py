@@ -26,7 +26,7 @@ class KnobTarget:
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """What was asked for, what the kernel made of it, and what was found, each as the kernel writes it."""
+    """The requested, achieved and original value, each as the kernel writes it."""
 
     asked: str
     achieved: str
@@ -64,7 +64,7 @@ class Knob(Protocol):
 def set_values(
     level: str, pairs: Sequence[tuple[KernelValue, str]], journal: Journal, *, moves: Sequence[KernelValue] = ()
 ) -> Generator[Achieved, None, None]:
-    """Several values at what the level asks for; `achieved` is what they read as afterwards.
+    """Sets several values as the level requests; `achieved` is their content afterwards.
 
     `moves` are those that the kernel changes with each of them.
     """

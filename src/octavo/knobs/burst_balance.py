@@ -1,4 +1,4 @@
-"""The I/O credits of the volumes that are being enforced now, by the number of their device."""
+"""The I/O credits of the volumes enforced now, by device number."""
 
 import os
 from collections.abc import Callable, Generator
@@ -11,7 +11,7 @@ _CREDITS: dict[str, Callable[[], float]] = {}
 
 @contextmanager
 def published(number: str, credits: Callable[[], float]) -> Generator[None, None, None]:
-    """Within the context `credits_under` tells this volume's credits; `number` is its device's, such as 7:0."""
+    """Within the context `credits_under` returns this volume's credits; `number` is its device's, such as 7:0."""
     _CREDITS[number] = credits
     try:
         yield

@@ -1,7 +1,7 @@
-"""Which CPUs the server and its client run on, so that they do not take them from each other: sched_setaffinity(2).
+"""The CPUs of the server and of its client, so that they do not compete for them: sched_setaffinity(2).
 
-Nothing of the host is changed: a mask belongs to a process, is inherited by its children, and ends with it. So it
-needs neither root nor a journal. The kernel's own threads, those of writeback and of loop devices, stay free.
+Nothing of the host changes: a mask belongs to a process, is inherited by its children, and ends with it. So it needs
+neither root nor a journal. The kernel's own threads (writeback, loop devices) are not pinned.
 """
 
 import os
@@ -60,7 +60,7 @@ def cannot(level: str) -> str | None:
         return None
     ours = os.sched_getaffinity(0)
     missing = parse_cpus(level) - ours
-    return f"CPU {format_cpus(missing)} cannot be had; we may use {format_cpus(ours)}" if missing else None
+    return f"CPU {format_cpus(missing)} is not available; Octavo may use {format_cpus(ours)}" if missing else None
 
 
 def pin(pid: int, level: str) -> str:

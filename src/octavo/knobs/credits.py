@@ -1,6 +1,6 @@
-"""A volume's limits from moment to moment: its I/O credits, and what reads leave to writes.
+"""A volume's current limits: its I/O credits, and the share that reads leave to writes.
 
-Pure: it is told the time that passed and the requests that were served, and says the limits until the next time.
+Pure functions: from the time that has passed and the requests served since, they give the limits for the next interval.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from octavo.knobs.volume_types import VolumeType
 
 @dataclass(frozen=True, slots=True)
 class DeviceTotals:
-    """What a device has done since some moment: requests and bytes, read and written."""
+    """A device's counters since some moment: requests and bytes, read and written."""
 
     reads: float = 0.0
     writes: float = 0.0
@@ -36,9 +36,9 @@ class CreditMeter:
         self.credits = volume.burst.credits if volume.burst else 0.0
 
     def account(self, seconds: float, served: DeviceTotals) -> None:
-        """Takes what was served from the bucket, and fills in what the time has earned.
+        """Subtracts the served requests from the bucket, and adds the credits earned meanwhile.
 
-        The kernel lets a little more through than its limit at times: below 0 the credits are a debt, paid back later.
+        The kernel sometimes lets slightly more through than its limit: negative credits are a debt, repaid later.
         """
         burst, baseline = self._volume.burst, self._volume.baseline.requests
         if burst is not None and baseline is not None:
@@ -57,9 +57,9 @@ class CreditMeter:
 
 
 def shared(total: DeviceLimits, served: DeviceTotals, seconds: float) -> tuple[DeviceLimits, DeviceLimits]:
-    """The total as a limit for reads and one for writes: each may have what the other has left over, and half always.
+    """The total as a limit for reads and one for writes: each gets what the other leaves, and always at least half.
 
-    The kernel limits reads and writes apart; a volume does not.
+    The kernel limits reads and writes separately; a volume does not.
     """
     reads = DeviceLimits(
         _left(total.requests, served.writes / seconds), _left(total.bytes, served.written_bytes / seconds)

@@ -87,9 +87,8 @@ def cannot(levels: Levels) -> str | None:
 
 @contextmanager
 def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume | None, None, None]:
-    """A private volume with room for so many bytes of data, mounted and empty; None where the cell needs none.
-
-    A limited device on the native filesystem is ext4 with 4 kB blocks. Raises HostError when there is no room.
+    """A private volume with room for so many bytes of data, mounted and empty; None if the cell needs none. A limited
+    device on the native filesystem is ext4 with 4 kB blocks. Raises HostError when there is no room.
     """
     if not needs_volume(levels):
         yield None
@@ -153,11 +152,11 @@ def limited(
 def measure_achieved(
     limits: DeviceLimits, file: Path, journal: Journal, group: Path | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """What these limits should give to small and to large requests, and what a probe of the file got.
+    """The expected rates of small and large requests under these limits, and those that a probe of the file achieved.
 
     Requests of two sizes, a second each, five where the limit is a few requests a second; reads and writes at once, as
-    each have a limit of their own. What is off by more than 5 % is measured once more, by itself, as any machine stalls
-    at times, and the closer one counts.
+    each have a limit of their own. A rate that is off by more than 5 % is measured once more, alone, because any
+    machine stalls at times, and the closer one counts.
     """
     asked = expected(limits)
     achieved = _rates(_at_once(_probes(asked)), file, journal, group)
@@ -213,11 +212,11 @@ def probe_seconds(levels: Levels) -> float:
 
 
 def expected(limits: DeviceLimits) -> dict[str, float]:
-    """What requests of 4 kB and of 256 kB get under these limits, for reads and for writes.
+    """The rates of requests of 4 kB and of 256 kB under these limits, for reads and for writes.
 
-    Without a limit of requests only large ones are asked about: small ones would be as many as the probe's own
-    processor allows, and say nothing more of the limit of bytes. Without a limit of bytes only small ones: large ones
-    would be as many as the device below serves.
+    Without a limit on requests only large ones are measured: the number of small ones would depend on the probe's own
+    CPU, and adds nothing about the limit on bytes. Without a limit on bytes only small ones are: the rate of large ones
+    would be that of the device below.
 
     >>> expected(DeviceLimits(1000, 100 * 2**20))["reads_per_second"]
     1000

@@ -1,8 +1,8 @@
 """Empties the kernel's caches: vm.drop_caches.
 
-Source: kernel Documentation/admin-guide/sysctl/vm.rst. It frees clean pages only, so that everything is written back
-first; pages that are mapped or being written stay, hence what is left of the data is counted (cachestat(2)). It is no
-state that could be put back, and the whole machine pays for it.
+Source: kernel Documentation/admin-guide/sysctl/vm.rst. It frees clean pages only, so everything is written back first.
+Pages that are mapped or being written stay, so the remaining pages of the data are counted (cachestat(2)). It cannot be
+undone, and it slows down the whole machine.
 """
 
 import os
@@ -13,10 +13,11 @@ from octavo.host.page_cache import cached_bytes, forget
 
 
 def drop_caches(directory: Path, proc: Path = Path("/proc")) -> dict[str, Any]:
-    """Writes back and empties. Says how (`drop_caches`, or without the right `posix_fadvise`) and what is left.
+    """Writes back and empties the caches. Returns the method (`drop_caches`, or without permission `posix_fadvise`) and
+    what remains.
 
-    Without the right only the files below the directory are given up. `cached_bytes_left`, of these files, is None
-    where the kernel cannot tell.
+    Without permission only the files below the directory are dropped. `cached_bytes_left`, of these files, is None if
+    the kernel does not report it.
     """
     os.sync()
     try:

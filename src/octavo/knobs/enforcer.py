@@ -1,4 +1,4 @@
-"""Keeps a device at a volume's limits while a trial runs: a thread that looks five times a second."""
+"""Keeps a device at a volume's limits while a trial runs: a thread that adjusts them five times a second."""
 
 import threading
 import time
@@ -70,13 +70,13 @@ class Enforcer:
         self._set(total, total)
 
     def step(self) -> None:
-        """Accounts for what was served since the last step, and sets the limits anew; nothing while it is paused."""
+        """Accounts for the requests served since the last step, and adjusts the limits; does nothing while paused."""
         with self._setting:
             if not self._paused:
                 self._step()
 
     def pause(self) -> None:
-        """Holds back what is sent to the device until `resume`, but for the least that the kernel takes as a limit: a
+        """Holds back requests to the device until `resume`, except for the smallest limit that the kernel accepts: a
         request or a byte a second."""
         most = self._volume.highest
         least = DeviceLimits(None if most.requests is None else 1, None if most.bytes is None else 1)

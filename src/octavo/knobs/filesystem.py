@@ -2,7 +2,7 @@
 
 Sources: mkfs.ext4(8), mkfs.xfs(8). XFS mounts blocks larger than the memory page since Linux 6.12, and the page cache
 then works in folios of at least that size: a stand-in for a machine with larger memory pages, for reads. It overstates
-what is written, as a filesystem block is dirty as a whole. ext4 does so since Linux 6.19.
+writes, because a filesystem block is dirty as a whole. ext4 does so since Linux 6.19.
 """
 
 import os

@@ -1,12 +1,12 @@
 """Breaks free memory into pieces smaller than a huge page: `python fragment_holder.py BYTES HUGE_PAGE RESERVE KIND`.
 
-A program of its own, because what it holds is free memory again as soon as it ends, however it ends; it ends with its
-input. It fills BYTES of memory with small pages, sees in /proc/self/pagemap where they lie (proc_pid_pagemap(5); a
-frame's number is shown to CAP_SYS_ADMIN alone), keeps some pages of each huge page's place, and frees all others.
+A separate program, because its memory is freed as soon as it ends, however it ends; it ends with its input. It fills
+BYTES of memory with small pages, reads their physical addresses in /proc/self/pagemap (proc_pid_pagemap(5); a frame's
+number is shown to CAP_SYS_ADMIN alone), keeps some pages of each huge page's place, and frees all others.
 
-`pinned` keeps one page of each place, which a pipe holds too (vmsplice(2)): with a reference that is not a mapping's,
-the kernel cannot move it (mm/compaction.c, isolate_migratepages_block). `movable` keeps every eighth page: compaction
-can move them. All are locked (mlock2(2)), so that none goes to swap.
+`pinned` keeps one page of each huge page's place and has a pipe hold it too (vmsplice(2)): because of that reference,
+which is not a mapping's, the kernel cannot move it (mm/compaction.c, isolate_migratepages_block). `movable` keeps every
+eighth page: compaction can move them. All are locked (mlock2(2)), so that none goes to swap.
 """
 
 import array
@@ -114,7 +114,7 @@ def _pin(addresses: list[int]) -> list[int]:
 
 
 def main() -> None:
-    """Fills, frees, says what is held, and stays until its input ends."""
+    """Fills, frees, prints what is held, and stays until its input ends."""
     most, huge, reserve, kind = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out all the same, it is this that goes
     address = _checked(_libc.mmap(None, most, _READ_WRITE, _PRIVATE_ANONYMOUS_NORESERVE, -1, 0), "mmap")

@@ -1,11 +1,11 @@
-"""Fragmented memory: free memory in pieces that are too small for a huge page, as on a host that has run for long.
+"""Fragmented memory: free memory in pieces that are too small for a huge page, as on a host that has been up for long.
 
 Sources: kernel Documentation/admin-guide/mm/transhuge.rst and admin-guide/sysctl/vm.rst (compact_memory,
-extfrag_threshold); proc_buddyinfo(5). A process of our own (`fragment_holder`) does it and holds it; when it ends, or
-is killed, the kernel joins the pieces again. `movable`: what is in the way can be moved, so a huge page costs
-compaction, and an eighth of the memory is held. `pinned`: it cannot be moved, so there is no huge page to be had, and a
-page of each one's place is held. The page cache is dropped before: it is not free, and would not stay where it is.
-Compaction that nobody waits for (vm.compaction_proactiveness) is off meanwhile, as it joins the pieces again.
+extfrag_threshold); proc_buddyinfo(5). A process of our own (`fragment_holder`) fragments memory and holds it; when it
+ends or is killed, the kernel merges the pieces again. `movable`: the pages in the way can be moved, so a huge page
+costs compaction, and an eighth of the memory is held. `pinned`: they cannot be moved, so no huge page is available, and
+one page of each huge page's place is held. The page cache is dropped before, because it is not free and would not stay
+in place. Background compaction (vm.compaction_proactiveness) is off meanwhile, because it would merge the pieces.
 """
 
 import json
@@ -58,7 +58,7 @@ class Fragmentation:
 
 
 def parse(level: str) -> Fragmentation | None:
-    """What a level means; None for `none`. Raises UsageError.
+    """The parsed level; None for `none`. Raises UsageError.
 
     >>> parse("90%/pinned")
     Fragmentation(share=0.9, size=None, kind='pinned')
@@ -106,12 +106,12 @@ class FragmentationKnob:
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"
         if room < (asked.size or 0):
-            return f"{format_size(asked.size or 0)} are to be fragmented, and {human_size(max(0, room))} can be"
+            return f"{format_size(asked.size or 0)} requested, but only {human_size(max(0, room))} can be fragmented"
         wanted = asked.bytes_of(max(0, room))
         limit = _room_of_group(place.proc)
         if limit is not None and limit[0] < wanted:
             return (
-                f"it takes {human_size(wanted)} for a moment, and the memory limit of this process's group "
+                f"it takes {human_size(wanted)} for a moment, but the memory limit of this process's group "
                 f"({limit[1]}) has room for {human_size(limit[0])}"
             )
         return None
@@ -141,7 +141,7 @@ class FragmentationKnob:
             now = free_memory(huge, place.proc)
             if now.free - now.whole < _LEAST_BROKEN * (held["filled"] - held["held"]):
                 raise OctavoError(
-                    f"fragmentation: {human_size(held['filled'])} were broken up, and {human_size(now.whole)} of "
+                    f"fragmentation: {human_size(held['filled'])} were fragmented, but {human_size(now.whole)} of "
                     f"{human_size(now.free)} free memory are in pieces of a huge page"
                 )
             yield Achieved(level, _said(now, huge, held["held"]), _said(found, huge, 0), values.values)

@@ -1,9 +1,9 @@
-"""Huge pages for shared_buffers: a pool per size, taken once a run, and the server's settings for it.
+"""Huge pages for shared_buffers: a pool per size, allocated once per run, and the server's settings for it.
 
 Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages per size), PostgreSQL's manual on huge_pages
-and huge_page_size. As memory is scattered the kernel gives fewer than asked for, so the number is read back; a pool is
-taken early and once, because what was given up is not easily had again. What somebody else's pool holds stays theirs:
-ours comes on top. Huge pages are not charged to a memory group.
+and huge_page_size. If memory is fragmented the kernel allocates fewer than requested, so the number is read back. A
+pool is allocated early and once, because pages that were given up are hard to get back. An existing pool is left to its
+users, and ours is added to it. Huge pages are not charged to a memory group.
 """
 
 from collections.abc import Generator, Mapping
@@ -36,7 +36,7 @@ class Pool:
 
 
 def settings(level: str) -> dict[str, str]:
-    """What the server is told: on, not try, so that it does not silently run without.
+    """The server's settings: on, not try, so that it does not silently run without huge pages.
 
     >>> settings("off"), settings("1GB")
     ({'huge_pages': 'off'}, {'huge_pages': 'on', 'huge_page_size': '1GB'})
@@ -61,9 +61,10 @@ def cannot(level: str, sys: Path = _SYS) -> str | None:
 
 @contextmanager
 def pools(wanted: Mapping[int, int], journal: Journal, sys: Path = _SYS) -> Generator[dict[int, Pool], None, None]:
-    """So many pages more of each size in bytes, given back at the end; yields what the kernel gave.
+    """Allocates so many more pages of each size in bytes, and releases them at the end; yields the number that the
+    kernel gave.
 
-    `wanted` is what `postgres -C shared_memory_size_in_huge_pages` says under `settings` (PostgreSQL 15 and later).
+    `wanted` is the output of `postgres -C shared_memory_size_in_huge_pages` under `settings` (PostgreSQL 15 and later).
     """
     with ExitStack() as stack:
         given: dict[int, Pool] = {}

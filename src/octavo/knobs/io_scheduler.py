@@ -1,7 +1,7 @@
 """The I/O scheduler of the data's device: queue/scheduler.
 
-Source: kernel Documentation/block/switching-sched.rst. A loop device has its own, above that of the disk below.
-A scheduler begins with its own defaults, also when it comes back: what was tuned there is put back too.
+Source: kernel Documentation/block/switching-sched.rst. A loop device has its own, above that of the disk below. A
+scheduler starts with its defaults whenever it is selected, so its tuned settings are restored too.
 """
 
 from collections.abc import Generator

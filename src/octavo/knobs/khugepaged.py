@@ -1,8 +1,8 @@
-"""khugepaged, which puts small pages together into huge ones: how many pages it scans, and how often.
+"""khugepaged, which collapses small pages into huge ones: how many pages it scans, and how often.
 
-Source: kernel Documentation/admin-guide/mm/transhuge.rst, khugepaged/pages_to_scan and scan_sleep_millisecs.
-Its file `defrag` does not stop it (that is about compaction), and 0 pages are refused: `off` lets it sleep as long as
-the kernel can count.
+Source: kernel Documentation/admin-guide/mm/transhuge.rst, khugepaged/pages_to_scan and scan_sleep_millisecs. Its file
+`defrag` does not stop it (that is about compaction), and 0 pages are refused: `off` sets the longest sleep that the
+kernel accepts.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Whether the kernel promises more memory than it has: vm.overcommit_memory, with overcommit_ratio or _kbytes.
+"""Whether the kernel commits more memory than it has: vm.overcommit_memory, with overcommit_ratio or _kbytes.
 
 Source: kernel Documentation/mm/overcommit-accounting.rst: 0 heuristic, 1 always, 2 never. With `never` the limit is
-swap and a share of the memory without huge pages (or an amount); ratio and kbytes are counterparts, of which writing
-one makes the other read 0, and they count under `never` only.
+swap and a share of the memory without huge pages (or an amount); ratio and kbytes are counterparts: writing one makes
+the other read 0, and both apply under `never` only.
 """
 
 import re

@@ -1,9 +1,9 @@
 """The granularity of the page cache under a trial's data: the kernel's own memory page, or XFS blocks as a stand-in.
 
-The page cache reads a file in units of no less than the kernel's memory page, and of no less than the filesystem's
-block: XFS mounts blocks larger than the memory page since Linux 6.12 (mkfs.xfs(8)). So a machine with 4 kB pages does
-to reads what one with 64 kB pages does. Both are XFS here, so that nothing else differs. What the block does not copy
-is told with every trial; what was achieved is measured, by one small read of a cold file.
+The page cache reads a file in units of at least the kernel's memory page and at least the filesystem's block: XFS
+mounts blocks larger than the memory page since Linux 6.12 (mkfs.xfs(8)). So a machine with 4 kB pages can read as one
+with 64 kB pages does. Both are XFS here, so that nothing else differs. Every trial records what the stand-in does not
+reproduce; the achieved unit is measured by one small read of a cold file.
 """
 
 import os
@@ -76,7 +76,7 @@ def measured(directory: Path) -> int:
 
 
 class PageCache:
-    """Checks what the volume gave: the volume itself is made by `device`, which asks `filesystem_of`."""
+    """Checks the unit that the volume achieved; `device` makes the volume itself, with `filesystem_of`."""
 
     factor = Factor("page_cache", "run", "unit in which the page cache reads", AS_FOUND, one_of(AS_FOUND, *LEVELS))
 
@@ -84,7 +84,7 @@ class PageCache:
         """The page cache is never finer than the memory page; coarser needs a kernel and tools for such XFS."""
         size, page = parse_size(level), memory_page()
         if size < page:
-            return f"the memory page here is {format_size(page)}, and the page cache is not finer than that"
+            return f"the page cache cannot have smaller units than the memory page, which is {format_size(page)} here"
         return filesystem.cannot(filesystem_of(level) or "native")
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""What a device gives, measured: requests and bytes a second through O_DIRECT, for a second each.
+"""Measures a device: requests and bytes a second through O_DIRECT, for a second each.
 
-A program of its own (`python probe.py FILE JSON`), because it has to be started in the limited group, and
-standing alone, so that it starts at once. It uses the file's own bytes: written ones, as a hole is read without the
+A separate program (`python probe.py FILE JSON`), because it has to be started in the limited group, with no imports
+from the package, so that it starts quickly. It uses written bytes of the file, because holes are read without the
 device.
 """
 

@@ -1,8 +1,8 @@
 """Readahead of the data's device, or of a filesystem without one: read_ahead_kb.
 
 Source: kernel Documentation/ABI/stable/sysfs-block and testing/sysfs-class-bdi. The kernel counts in memory pages, so
-that only their multiples can be had, and a file keeps the readahead that it was opened with: set it before the server
-starts. Direct I/O knows none.
+only multiples of these are possible. A file keeps the readahead that it was opened with, so set it before the server
+starts. Direct I/O has no readahead.
 """
 
 import os

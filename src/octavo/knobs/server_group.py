@@ -1,8 +1,8 @@
 """The memory limit of a server: a group in which it is started, on cgroup version 1 or 2.
 
-Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the
-first who touches it, so the server's files may be read by nobody before it starts, and a server that is moved in later
-is not limited. Huge pages are not charged: the limit is lowered by what the server has of them.
+Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the group
+that touches a page first, so nothing may read the server's files before it starts, and a server that is moved in later
+is not limited. Huge pages are not charged: the limit is lowered by the server's huge pages.
 """
 
 import secrets
@@ -22,7 +22,7 @@ def server_group(
 ) -> Generator[Path | None, None, None]:
     """The group in which a cell's server is started; None where it needs none.
 
-    `huge_page_bytes` is what the server takes in huge pages: it is subtracted from the limit. Raises HostError when
+    `huge_page_bytes` is the server's memory in huge pages, which is subtracted from the limit. Raises HostError when
     the host has no controller for it.
     """
     limit = levels.get("memory", "none")

@@ -1,16 +1,16 @@
-"""Levels of the factor `device`: named volumes and what they give, as their makers publish it.
+"""Levels of the factor `device`: named volumes and their limits, as published by their vendors.
 
-gp2 and gp3: Amazon EBS User Guide, "General Purpose SSD volumes" (sizes in GiB, throughput in MiB/s, which are the
-GB and MB of this product). A request of up to 256 KiB counts as one. gp2 gives 3 requests a second and GiB, at least
-100 and at most 16,000; below 1,000 GiB it bursts to 3,000 while its bucket of I/O credits lasts, which holds 5.4
-million, full at first, and refills at the baseline rate. Its throughput is 128 MiB/s up to 170 GiB, 250 MiB/s from
-334 GiB on, between them 250 MiB/s while there are credits, and then that of its baseline: throughput is requests times
-their size, of which 256 KiB is the largest.
-`sata-ssd`: 8b/10b coding leaves 600 million bytes a second of a 6 Gbit/s link (Serial ATA specification), of which
-drives reach 560 million and about 90,000 requests of 4 kB (makers' data sheets of 2.5-inch SSDs). `hdd`: 7,200 turns a
-minute are 4.17 ms to half a turn; with 8.5 ms for an average seek that makes 79 random requests a second, here 80, and
-160 million bytes a second in sequence (makers' data sheets). Both are a round drive of their kind, not a certain one.
-The kernel lets whole requests through in slices of 0.1 s (block/blk-throttle.c), so that 79 a second came out as 70.
+gp2 and gp3: Amazon EBS User Guide, "General Purpose SSD volumes" (sizes in GiB, throughput in MiB/s, which are the GB
+and MB of this product). A request of up to 256 KiB counts as one. gp2 gives 3 requests a second and GiB, at least 100
+and at most 16,000; below 1,000 GiB it bursts to 3,000 while its bucket of I/O credits lasts, which holds 5.4 million,
+full at first, and refills at the baseline rate. Its throughput is 128 MiB/s up to 170 GiB, 250 MiB/s from 334 GiB on,
+between them 250 MiB/s while there are credits, and then that of its baseline: throughput is requests times their size,
+which is at most 256 KiB. `sata-ssd`: 8b/10b coding leaves 600 million bytes a second of a 6 Gbit/s link (Serial ATA
+specification), drives reach 560 million and about 90,000 requests of 4 kB (data sheets of 2.5-inch SSDs). `hdd`: 7,200
+turns a minute are 4.17 ms to half a turn; with 8.5 ms for an average seek that makes 79 random requests a second, here
+80, and 160 million bytes a second in sequence (makers' data sheets). Both are typical drives of their kind, not a
+particular model. The kernel lets whole requests through in slices of 0.1 s (block/blk-throttle.c), so that 79 a second
+came out as 70.
 """
 
 import re
@@ -47,7 +47,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class VolumeType:
-    """What a volume gives for good, what more while its credits last, and the largest request that counts as one.
+    """A volume's permanent limits, its limits while credits last, and the largest request that counts as one.
 
     The limits are for reads and writes together, as volumes have them.
     """
@@ -66,7 +66,7 @@ class VolumeType:
 
     @property
     def at_first(self) -> DeviceLimits:
-        """What it gives as long as its first credits last."""
+        """Its limits while its first credits last."""
         return self.highest if self.burst is None or self.burst.credits else self.baseline
 
 
@@ -102,7 +102,7 @@ def known_volume(level: str) -> VolumeType | None:
 
 
 def as_achieved(limits: DeviceLimits, rates: Mapping[str, float]) -> DeviceLimits:
-    """What a probe got of these limits (`device_limit_achieved` of a trial's facts), where that is less.
+    """The rates that a probe achieved under these limits (`device_limit_achieved` of a trial's facts), if lower.
 
     >>> as_achieved(DeviceLimits(1000.0, None), {"reads_per_second": 950.0, "writes_per_second": 970.0})
     DeviceLimits(requests=970.0, bytes=None)

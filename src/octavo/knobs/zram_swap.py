@@ -1,8 +1,8 @@
 """Swap on a compressed device in memory of its own: zram.
 
 Source: kernel Documentation/admin-guide/blockdev/zram.rst: reading /sys/class/zram-control/hot_add makes a device and
-gives its number. A device that was there is somebody's and not used. A memory-limited server swaps only where its
-group lets it: with this knob Octavo does.
+gives its number. A device that already exists belongs to somebody else and is not used. A memory-limited server swaps
+only if its group allows it, which Octavo sets with this knob.
 """
 
 import os
@@ -78,7 +78,7 @@ def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
 
 
 def undo_swap(entry: Entry) -> Undone | None:
-    """Takes the swap out of use: what is in it comes back to memory."""
+    """Disables the swap: its contents return to memory."""
     device = f"/dev/{entry['device']}"
     if entry["boot_id"] != boot_id() or device not in swaps():
         return None

@@ -1,1 +1,1 @@
-"""From cells to trials. Reset, measure, judge, store; nothing here knows of reports."""
+"""From cells to trials: reset, measure, validate, store. Nothing here depends on reports."""

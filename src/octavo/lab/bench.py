@@ -1,4 +1,4 @@
-"""The seam between the order of trials and what a trial is: a bench measures one cell, a clock tells the time."""
+"""The interface between the order of trials and a trial: a bench measures one cell, a clock gives the time."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from octavo.store.records import TrialStatus
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one trial gave, judged."""
+    """The result of one trial, with its validity."""
 
     status: TrialStatus
     reason: str | None
@@ -36,7 +36,8 @@ class Bench(Protocol):
         ...
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
-        """Makes what the cells need in this round, before its first trial. A cell that fails here fails its trials."""
+        """Prepares everything that the cells need in this round, before its first trial. A cell that fails here fails
+        its trials."""
         ...
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:

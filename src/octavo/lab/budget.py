@@ -1,8 +1,9 @@
-"""What a budget buys: how long trials take, and which conditions the rest of the budget is spent on.
+"""Spending a budget: how long trials take, and on which conditions the rest of the budget is spent.
 
-A budget that does not settle every cell is spent on the conditions that it can answer, most cells an hour first. The
-unit is the condition, because its cells share a baseline and a control. What is left out waits: its looks are its own
-rounds, so that its intervals hold when it goes on, and where nothing can be answered any more all go on.
+A budget that cannot decide every cell is spent on the conditions that it can decide, most cells an hour first. The unit
+is the condition, because its cells share a baseline and a control. The other conditions wait: their interim analyses
+follow their own rounds, so their intervals remain valid when they continue. When nothing more can be decided, all
+conditions continue.
 """
 
 import math
@@ -27,7 +28,7 @@ def seconds_measured(trials: Sequence[TrialRecord]) -> float:
 
 
 def seconds_of(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str, float]:
-    """What a trial of each cell takes of a round, by those that were measured; the mean of all for a cell without any.
+    """The time of a trial of each cell in a round, from measured ones; the mean of all for a cell without any.
 
     Trials that ran side by side share their time.
     """

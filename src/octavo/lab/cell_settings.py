@@ -38,7 +38,7 @@ class CellSettings:
         return {**settings, "shared_buffers": self._shared_buffers(build, levels, settings, directory)}
 
     def ask(self, build: Build, levels: Levels, directory: Path, name: str) -> str:
-        """What a setting would be in the cell's server. Raises UsageError naming a setting that it refuses."""
+        """The value of a setting in the cell's server. Raises UsageError naming a setting that the server refuses."""
         settings = self.of(build, levels, directory)
         return cluster.would_have(build, directory, settings, name, self._journal, self._account)
 

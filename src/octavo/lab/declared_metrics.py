@@ -1,4 +1,4 @@
-"""Whether a workload returned what it declares: its metrics in their units, and the first of them."""
+"""Checks that a workload returned the metrics that it declares, in their units, and the first of them."""
 
 import inspect
 import math
@@ -13,7 +13,7 @@ _PACKAGES = Path(__file__).parents[2]
 
 
 def undeclared(workload: Workload, observations: Iterable[Observation]) -> str | None:
-    """What a workload returned that its `metrics` do not declare, with the fix; None if all is declared."""
+    """A returned metric that the workload's `metrics` do not declare, with the fix; None if all are declared."""
     units = {metric.name: metric.unit for metric in workload.metrics}
     for one in observations:
         if one.metric not in units:

@@ -1,4 +1,4 @@
-"""Equal memory: shared_buffers such that the whole of shared memory takes what the level says.
+"""Equal memory: shared_buffers such that all of shared memory has the size that the level gives.
 
 Equal shared_buffers is not equal memory: every buffer has a descriptor, a hash entry and a lock, so 1 GB of buffers
 took 1,275 MB of shared memory at 1 kB blocks and 1,067 MB at 32 kB.

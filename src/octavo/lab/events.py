@@ -1,4 +1,4 @@
-"""Progress events of a run; how they are shown is decided elsewhere."""
+"""Progress events of a run; others display them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """What lies ahead, in seconds, before anything is known of it; the budget ends the run earlier.
+    """The estimated time of the run in seconds, before it begins; the budget may end the run earlier.
 
-    Without repetitions of invalid trials, which are `repeat_seconds` at most.
+    It excludes repetitions of invalid trials, which take at most `repeat_seconds`.
     """
 
     prepare_seconds: float
@@ -46,11 +46,11 @@ class RoundsStarted:
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """A round begins, or goes on: how many cells are undecided, and how many decided. Neither those that
-    cannot run nor those that are given up are counted.
+    """A round begins or continues: the numbers of undecided and decided cells. Cells that cannot run, or were given up,
+    are not counted.
 
-    `waiting`: so many of the undecided ones are not measured in it, since the budget goes to others. `seconds_left` is
-    what the budget still has, None without one; `rounds` is the most there can be.
+    `waiting`: the number of undecided ones that are not measured in it, because the budget goes to others.
+    `seconds_left` is the rest of the budget, None without one; `rounds` is the maximum.
     """
 
     round: int
@@ -96,7 +96,7 @@ class TurnsGoOn:
 
     An interval without width is none.
 
-    `done` is the part of what is wanted. `ended` says that this is all of the round.
+    `done` is the completed fraction. `ended`: the round is complete.
     """
 
     round: int

@@ -1,9 +1,9 @@
 """Rounds in order until every cell is decided, or the rounds or the budget are spent.
 
-A round is every cell that is still open once, in random order, with the baselines and controls that these need; where
-the budget does not suffice for all, those of the conditions that are nearest to an answer (`focus`). Where not all
-datasets fit the disk it runs in parts, each a comparison of its own. What a round has to measure follows from the
-trials of earlier rounds alone, so a run that was stopped goes on as if it had not been.
+A round measures every undecided cell once, in random order, with the baselines and controls that these need. If the
+budget is too short for all, it measures those of the conditions that are closest to a verdict (`focus`). If the
+datasets do not all fit on disk it runs in parts, each a comparison of its own. What a round measures follows from the
+trials of earlier rounds alone, so a stopped run continues as if it had not been stopped.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,10 +63,11 @@ def execute(
     *,
     retry: bool = False,
 ) -> RunOutcome:
-    """Runs what the store does not yet have of the plan, each trial stored as it ends, or kept until the store answers.
+    """Runs what the store does not yet have of the plan, each trial stored as it ends, or kept until the store
+    responds.
 
-    The budget is one of measuring: it counts from here, and what earlier sittings measured. `retry`: first repeats what
-    failed or stayed invalid, in parts of its rounds, with its baselines.
+    The budget is measuring time: it counts from here, plus the time measured before the run was resumed. `retry`: first
+    repeats trials that failed or stayed invalid, in parts of their rounds, with their baselines.
     """
     session = _Session(run, plan, seed, bench, store, clock, notify, store.trials(run))
     runnable = session.skip_what_cannot_run(cells)
@@ -144,13 +145,13 @@ class _Session:
         return [cell for cell in cells if cell.id not in reasons]
 
     def has_begun(self, round_number: int) -> bool:
-        """Whether the round has a trial: what was begun is brought to its end, whatever the budget says."""
+        """Whether the round has a trial: a round that was begun is completed regardless of the budget."""
         return any(trial.round == round_number and trial.status != "skipped" for trial in self.trials)
 
     def nearest(self, cells: Sequence[Cell], forecast: Forecast, before: Sequence[TrialRecord]) -> list[Cell]:
-        """Those of the cells that the rest of the budget is spent on in the next round; all without a budget.
+        """The cells on which the rest of the budget is spent in the next round; all without a budget.
 
-        It depends on the trials of earlier rounds alone, so that a resumed run goes on with a round as it began.
+        It depends on the trials of earlier rounds alone, so that a resumed run continues a round as it began.
         """
         budget = self._plan.budget_seconds
         if budget is None or self._plan.stopping == "fixed" or not before:
@@ -165,9 +166,9 @@ class _Session:
         return chosen
 
     def seconds_left(self, round_number: int, cells: Sequence[Cell]) -> float:
-        """What the budget has left after another round of these cells; infinite without a budget.
+        """The rest of the budget after another round of these cells; infinite without a budget.
 
-        A trial is expected to take what those of its cell took so far. The first round is never refused.
+        A trial is expected to take as long as earlier ones of its cell. The first round is never refused.
         """
         budget = self._plan.budget_seconds
         if budget is None:
@@ -178,7 +179,7 @@ class _Session:
         return budget - used - sum(seconds_of(cells, self.trials).values())
 
     def run_round(self, round_number: int, cells: Sequence[Cell]) -> None:
-        """Runs what a round still lacks, part by part."""
+        """Runs the missing trials of a round, part by part."""
         for part, members in enumerate(self._bench.parts(cells), 1):
             self._parts.run(round_number, part, members)
 

@@ -1,4 +1,4 @@
-"""What is said of an error that no code of ours expected: it is in a workload, an instrument or a knob."""
+"""The text for an unexpected error, from a workload, an instrument or a knob."""
 
 import traceback
 from pathlib import Path

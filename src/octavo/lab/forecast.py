@@ -68,8 +68,8 @@ class DetectableEffect:
 
 
 def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, store: StoreAddress) -> list[str]:
-    """What the plan's budget, or its rounds, can decide here: a heading and a line for each condition. Raises
-    OctavoError when the store cannot be read."""
+    """The effects that the plan's budget, or its rounds, can decide here: a heading and a line for each condition.
+    Raises OctavoError when the store cannot be read."""
     conditions = [one for one in conditions_of(plan, cells, ()) if one.question.targets]
     if not conditions:
         return []

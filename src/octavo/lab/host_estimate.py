@@ -1,4 +1,4 @@
-"""What a plan would take on this host: what `--dry-run` shows, also of the hosts of a fleet. Nothing is made."""
+"""What a plan needs on this host, as `--dry-run` shows it, also for the hosts of a fleet. Creates nothing."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -41,8 +41,8 @@ class HostEstimate:
 
 
 def host_estimate(plan: Plan, of_class: str | None = None) -> HostEstimate:
-    """The plan on this host as it is now; `of_class` is its class where the file of hosts says it. Raises UsageError
-    for a design that is at odds with itself."""
+    """The estimate of the plan on this host as it is now; `of_class` is its class if the hosts file gives one. Raises
+    UsageError for a contradictory design."""
     cells, workload = make_cells(plan), workloads.find(plan.workload)
     mine = of_class or class_here()
     skipped = left_out(
@@ -56,7 +56,8 @@ def host_estimate(plan: Plan, of_class: str | None = None) -> HostEstimate:
 
 
 def host_estimate_of(document: Mapping[str, Any]) -> HostEstimate:
-    """What another host says of itself. Raises ValueError, KeyError, TypeError or AttributeError when it is none."""
+    """The estimate that another host returned. Raises ValueError, KeyError, TypeError or AttributeError if it is not
+    one."""
     return HostEstimate(
         skipped={str(cell): one_line(why) for cell, why in document["skipped"].items()},
         builds=tuple(one_line(build) for build in document["builds"]),

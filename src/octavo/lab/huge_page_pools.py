@@ -1,4 +1,5 @@
-"""The huge pages that a run's servers need: asked of the servers themselves, taken once, given back at its end."""
+"""The huge pages that a run's servers need: computed by the servers' own programs, allocated once, released at the
+end."""
 
 import re
 from collections import Counter
@@ -59,9 +60,9 @@ def _bytes(wanted: Mapping[int, int]) -> int:
 
 
 def reported_pages(text: str) -> int:
-    """How many pages a build's server says that it would use. Raises OctavoError when that is no such number."""
+    """The number of pages that a build's server reports that it would use. Raises OctavoError if it is not a number."""
     if not _NUMBER.fullmatch(text):
-        raise OctavoError(f"the build's server says that it needs {text[:40]!r} huge pages; rebuild it")
+        raise OctavoError(f"the build's server reports that it needs {text[:40]!r} huge pages; rebuild it")
     return int(text)
 
 
@@ -83,9 +84,10 @@ class HugePagePools:
         self._pools: Mapping[int, huge_pages.Pool] = {}
 
     def take(self, needs: Mapping[str, Need], room: int, memory: int) -> None:
-        """Takes what the cells need, by their ids: for all that may be up at once where that fits `room` bytes.
+        """Allocates the pages that the cells need, by their ids: for all that may run at the same time if that fits
+        `room` bytes.
 
-        What a build says that it needs is never more than `memory` bytes of the host's in all: cells beyond get none.
+        The total that builds report is limited to `memory` bytes of the host: cells beyond it get none.
         """
         self._needs = needs
         wanted = at_once(needs.values())
@@ -119,7 +121,7 @@ class HugePagePools:
         )
 
     def bytes_of(self, cell: str, levels: Levels) -> int:
-        """What the cell's server has in huge pages, in bytes."""
+        """The huge pages of the cell's server in bytes."""
         return self._needs[cell].pages * parse_size(levels["huge_pages"]) if cell in self._needs else 0
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The loads that a run's cells need: which they are, how large, and made when their round comes."""
+"""The loads that a run's cells need: which, how large, and made when their round begins."""
 
 from collections.abc import Collection
 
@@ -35,24 +35,25 @@ def loads_of(cell: Cell, plan: Plan) -> list[int]:
 
 
 def bytes_of_load(workload: Workload, levels: Levels) -> int:
-    """About what a load of this cell takes in the cache, in bytes, before it exists."""
+    """The approximate size of a load of this cell in the cache, in bytes, before it exists."""
     return load_bytes(workload.database_bytes(levels))
 
 
 def bytes_copied(workload: Workload, levels: Levels) -> int:
-    """About what a trial copies, in bytes: the load and the WAL that is ready for reuse."""
+    """The approximate number of bytes that a trial copies: the load and the WAL that is ready for reuse."""
     return bytes_of_load(workload, levels) + dataset_spec(workload, levels, 1).wal_bytes
 
 
 def bytes_of_copy(workload: Workload, levels: Levels) -> int:
-    """About what a trial's copy takes beside the cache, in bytes: what is copied, or the volume that it goes to."""
+    """The approximate disk space of a trial's copy in addition to the cache, in bytes: the copy, or the volume that
+    holds it."""
     copied = bytes_copied(workload, levels)
     wal = dataset_spec(workload, levels, 1).wal_bytes
     return device.volume_bytes(copied + wal) if device.needs_volume(levels) else copied
 
 
 def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
-    """What the loads may take at once, in bytes, beside the largest copy that a trial makes."""
+    """The bytes that the loads may take together, in addition to the largest copy of a trial."""
     return disk_space.available() - max(bytes_of_copy(workload, cell.levels) for cell in cells)
 
 

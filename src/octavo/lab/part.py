@@ -1,7 +1,7 @@
 """A part of a round: its cells in their random order, each until its trial is valid or has been tried often enough.
 
-What is left to do follows from the trials that are stored, so that a part that was stopped goes on where it was. A part
-is measured on one host; its trials are committed there one by one.
+What is left to do follows from the stored trials, so a stopped part continues where it was. A part is measured on one
+host; its trials are committed there one by one.
 """
 
 from collections import Counter
@@ -48,7 +48,8 @@ class PartRunner:
         self.trials = trials
 
     def run(self, round_number: int, part: int, members: Sequence[Cell], wanted: Wanted = list) -> None:
-        """Measures what the part still lacks. `wanted` is asked before each trial which of the cells to go on with."""
+        """Measures the missing trials of the part. `wanted` is called before each trial and returns the cells to
+        continue with."""
         going_on = wanted(members)
         if _next_cell(going_on, self._of(round_number, part, self._attempt(round_number, part, going_on))) is None:
             return

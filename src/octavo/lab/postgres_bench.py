@@ -119,7 +119,7 @@ class PostgresBench:
         return self._broken.get(spec) if chosen else None
 
     def prepare_host(self, cells: Sequence[Cell]) -> None:
-        """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""
+        """Allocates the huge pages of the whole run, early and once, because released pages are hard to get back."""
         needs: dict[str, Need] = {}
         by_turns = self._by_turns(cells)
         for cell in cells:
@@ -139,7 +139,7 @@ class PostgresBench:
         return {condition for condition, its in by_condition(cells).items() if self._why_singly(its) is None}
 
     def close(self) -> None:
-        """Gives back what the whole run had."""
+        """Releases the resources of the whole run."""
         self._pools.close()
 
     def prepare_builds(self, cells: Sequence[Cell]) -> None:
@@ -176,7 +176,8 @@ class PostgresBench:
         self._builds.update(zip(specs, builds, strict=True))
 
     def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """As few parts as the room for datasets allows, and for what is up at once; see `plan.parts`."""
+        """As few parts as the room for datasets, and for servers that run at the same time, allows; see
+        `plan.parts`."""
         sizes = {cell.dataset: bytes_of_load(self._workload, cell.levels) for cell in cells}
         return [one for part in parts_of_round(cells, sizes, self.room) for one in self._parts_at_once(part)]
 

@@ -1,4 +1,4 @@
-"""Results of earlier trials, which those of a resumed run must equal."""
+"""Results of earlier trials, to which the results of a resumed run must be equal."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Reset: what puts dataset, caches and memory limit into the declared state before a trial."""
+"""Puts dataset, caches and memory limit into the declared state before a trial."""
 
 import random
 import secrets
@@ -28,9 +28,9 @@ _FULL_BYTES = 16 * 1024**2
 def pristine_copy(
     source: Dataset, journal: Journal, parent: Path | None = None
 ) -> Generator[tuple[Path, dict[str, Any]], None, None]:
-    """A copy of the dataset for one trial, gone at the end, and facts on how it went out of the page cache.
+    """A copy of the dataset for one trial, removed at the end, and facts on how it was dropped from the page cache.
 
-    It is made in `parent`, such as a volume of the trial's own; else beside the other state.
+    It is made in `parent`, such as a volume of the trial's own; else in the state directory.
     """
     target = make_directory(parent or octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))

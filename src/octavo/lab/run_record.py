@@ -66,7 +66,8 @@ def extended(store: Store, run: str, plan: Plan, cells: Sequence[Cell], budget: 
 
 
 def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable[[Sequence[TrialRecord]], Forecast]:
-    """What says, of the trials so far, which cells are still measured: none is decided where nothing is compared."""
+    """The function that decides, from the trials so far, which cells are still measured: none is decided if nothing is
+    compared."""
     metric = next(iter(record.metrics))
     compared = [cell for cell in cells if not cell.baseline and not cell.control]
 
@@ -89,7 +90,7 @@ def _metrics(plan: Plan) -> dict[str, dict[str, Any]]:
 def environment_of(
     plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[CheckFinding]
 ) -> dict[str, Any]:
-    """What could explain the numbers of this host, for the store."""
+    """Facts that could explain the numbers of this host, for the store."""
     return {
         "octavo": __version__,
         "host": host_facts(make_directory(octavo_home())),

@@ -21,7 +21,8 @@ from octavo.workloads.base import NeedsOfHost, NeedsPrograms, Workload
 
 
 def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
-    """Why not: a memory limit needs root and a memory controller, a build its compiler, a knob what it sets.
+    """Why a cell cannot run: a memory limit needs root and a memory controller, a build its compiler, a knob the
+    setting.
 
     `directory` is on the filesystem of the data; Octavo's own, which is made, where none is named.
     """
@@ -59,8 +60,8 @@ def other_class(cell: Cell, mine: str) -> str | None:
 
 
 def missing_program(workload: Workload, cell: Cell) -> str | None:
-    """What the workload itself lacks at these levels: a program of a package of its own that it starts, or another
-    thing of the host's, with the way to it."""
+    """A missing requirement of the workload at these levels: a program from another package, or a property of the host,
+    with how to get it."""
     if isinstance(workload, NeedsOfHost) and (reason := workload.cannot_run(cell.levels)):
         return reason
     if isinstance(workload, NeedsPrograms):
@@ -71,7 +72,8 @@ def missing_program(workload: Workload, cell: Cell) -> str | None:
 
 
 def lacking(plan: Plan, cells: Sequence[Cell]) -> dict[str, int]:
-    """What this host lacks for a plan: each reason, with the number of cells that cannot run for it. Makes nothing."""
+    """What this host lacks for a plan: each reason, with the number of cells that cannot run because of it. Creates
+    nothing."""
     workload, home = find(plan.workload), octavo_home()
     there = next(path for path in (home, *home.parents) if path.is_dir())
     reasons = (missing_program(workload, cell) or cannot_run(cell, there) for cell in cells)

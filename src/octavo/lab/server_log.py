@@ -1,4 +1,4 @@
-"""The server's log during a trial: it may not fill the disk, nor be read into memory whole."""
+"""The server's log during a trial: it must not fill the disk, and is never read into memory as a whole."""
 
 import os
 import re
@@ -29,10 +29,10 @@ _LONGEST_LINE = 64 * 1024
 def limited_log(
     log: Path, server: "Callable[[], subprocess.Popen[str]]", largest: int = _LARGEST
 ) -> Generator[None, None, None]:
-    """Ends the server when its log grows beyond so many bytes, of which the first megabyte stays. `server` gives its
-    process, which a restart changes.
+    """Ends the server if its log grows beyond so many bytes; the first megabyte is kept. `server` returns its process,
+    which a restart changes.
 
-    Raises OctavoError then, in place of what came of it.
+    Raises OctavoError then, instead of the resulting error.
     """
     over, grown = threading.Event(), threading.Event()
 
@@ -67,7 +67,7 @@ def limited_log(
 
 
 def read_log(log: Path, most: int = _MOST) -> str:
-    """The log as text; of one that is larger than so many bytes only lines that tell of errors, as many as fit."""
+    """The log as text; if it is larger than so many bytes, only the lines about errors, as many as fit."""
     with log.open("rb") as file:
         if os.fstat(file.fileno()).st_size <= most:
             return file.read(most).decode(errors="replace")

@@ -206,6 +206,6 @@ def _check_same_builds(record: RunRecord, builds: Sequence[Build]) -> None:
 def _check_same(record: RunRecord, what: str, before: object, now: object) -> None:
     if before != now:
         raise UsageError(
-            f"{record.id} began with another {what} ({before}, now {now}), so that its rounds would not be "
-            "comparable; start a new run"
+            f"{record.id} began with another {what} ({before}, now {now}), so its rounds would not be comparable; "
+            "start a new run"
         )

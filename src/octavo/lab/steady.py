@@ -1,9 +1,9 @@
-"""The WAL regime `steady`: a server that is long past a checkpoint, or has checkpoints behind it as in production.
+"""The WAL regime `steady`: a server long after a checkpoint, or in the middle of checkpoint cycles as in production.
 
 After a checkpoint the first change of each page writes a full-page image, so WAL per transaction falls for as long as
 pages are touched for the first time: 5,112, 1,060 and 417 bytes were seen in three successive windows of nine seconds.
-A trial in that fall measures its own length. Steady is what comes after it: images that have fallen to little and fall
-no more, or, where the next checkpoint comes before that, any moment of a checkpoint cycle.
+The result of a trial in that phase depends on its length. `steady` comes after it: images have dropped to a low level
+and no longer decrease, or, if the next checkpoint comes before that, any moment of a checkpoint cycle.
 """
 
 import time
@@ -27,12 +27,12 @@ LONGEST_SECONDS = 1800.0
 def reach_steady(
     server: Server, window: Callable[[int], None], phase: float, clock: Callable[[], float] = time.monotonic
 ) -> dict[str, Any]:
-    """Runs windows of the workload until the regime is steady; returns facts on how that came.
+    """Runs windows of the workload until the regime is steady; returns facts on how it was reached.
 
-    `window` runs the workload for a few seconds; it gets the number of the window. Where checkpoints come before images
-    are few, the trial begins at `phase` of a cycle, a fraction that should differ from round to round: what a trial of
-    less than a cycle measures depends on it. Raises OctavoError when the server is not steady after half an hour: the
-    plan's max_wal_size or checkpoint_timeout is too large for this workload.
+    `window` runs the workload for a few seconds; it gets the number of the window. If checkpoints come before images
+    are few, the trial begins at `phase` of a cycle, a fraction that should differ from round to round, because the
+    result of a trial shorter than a cycle depends on it. Raises OctavoError if the server is not steady after half an
+    hour: the plan's max_wal_size or checkpoint_timeout is too large for this workload.
     """
     began = clock()
     count = _checkpoints(server)

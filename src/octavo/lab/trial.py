@@ -1,4 +1,4 @@
-"""One trial: the host, the data and the server into the declared state, the measured run, and all of it put back."""
+"""One trial: puts host, data and server into the declared state, runs the measurement, and restores everything."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,7 +34,7 @@ from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, Worklo
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is measured. `huge_page_bytes` is what the server takes in huge pages; its log goes to `log`."""
+    """A trial to measure. `huge_page_bytes` is the server's memory in huge pages; its log goes to `log`."""
 
     levels: Levels
     dataset: Dataset
@@ -44,13 +44,13 @@ class Trial:
 
     @property
     def client_log(self) -> Path:
-        """Where the client's output goes, beside the server's log."""
+        """The file for the client's output, next to the server's log."""
         return self.log.with_suffix("").with_suffix(".client.log")
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedTrial:
-    """What the client measured, what the instruments saw, and what the rules of validity look at."""
+    """The client's result, the instruments' results, and the evidence for the validity rules."""
 
     result: WorkloadResult
     seen: InstrumentResults
@@ -59,7 +59,7 @@ class WatchedTrial:
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What trials of a run have in common."""
+    """The objects that the trials of a run share."""
 
     workload: Workload
     thresholds: Thresholds
@@ -146,8 +146,8 @@ class Equipment:
         surroundings: Surroundings,
         started: float,
     ) -> WatchedTrial:
-        """The trial with what the rules of validity look at; asks the server when it was started, and what is wrong
-        with its data."""
+        """The trial with the evidence for the validity rules; queries the server's start time, and the violations in
+        its data."""
         started_after: float | None = None
         # Without an answer the rule on restarts says it.
         with suppress(OctavoError, psycopg.Error):

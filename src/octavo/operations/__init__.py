@@ -1,4 +1,4 @@
-"""Operations: what a DBA does with servers of a block size. A new one is a file here and a line in the table."""
+"""A DBA's operations on servers of a block size. A new one is a file here and a line in the table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -54,14 +54,14 @@ SCALE = 2
 
 @dataclass(frozen=True, slots=True)
 class OperationsReport:
-    """What was tried with a build, in the table's order."""
+    """The results of operations with a build, in the table's order."""
 
     build: Build
     outcomes: tuple[OperationOutcome, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed; what was skipped counts neither way."""
+        """Whether nothing failed; skipped operations do not count."""
         return all(outcome.result != "failed" for outcome in self.outcomes)
 
 

@@ -1,4 +1,4 @@
-"""What an operation is asked for, and what it gives back."""
+"""The interface of an operation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Result = Literal["ok", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class OperationEvidence:
-    """What was seen, in words, and its figures; their names end in their unit."""
+    """The evidence in words, and its figures, whose names end in their unit."""
 
     text: str
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -21,8 +21,8 @@ class OperationEvidence:
 class Operation:
     """Something that a DBA does.
 
-    `check` does it on real servers. It returns its evidence when everything went as it must, raises Skip when
-    it cannot be tried, and OctavoError when something went wrong.
+    `check` does it on real servers. It returns its evidence on success, raises Skip if it cannot be run, and
+    OctavoError on failure.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Data that can be checked: what clusters are filled with, and whether another one holds the same."""
+"""Verifiable data: fills clusters, and checks whether another cluster has the same contents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ def write(server: Server, transactions: int) -> None:
 
 
 def read(server: Server) -> Contents:
-    """What every table holds."""
+    """The contents of every table, as row count and digest."""
     with server.connect("octavo") as connection:
         names = [row["name"] for row in connection.execute(_TABLES).fetchall()]
         tables: dict[str, tuple[int, str]] = {}
@@ -87,7 +87,7 @@ def read(server: Server) -> Contents:
 
 
 def check_same(expected: Contents, found: Contents, where: str) -> str:
-    """What was compared, in words. Raises OctavoError that names the first table that differs."""
+    """Compares, and describes the comparison in words. Raises OctavoError with the first table that differs."""
     for name in sorted({*expected.tables, *found.tables}):
         wanted, there = expected.tables.get(name), found.tables.get(name)
         if wanted is None:
@@ -97,5 +97,5 @@ def check_same(expected: Contents, found: Contents, where: str) -> str:
         if wanted[0] != there[0]:
             raise OctavoError(f"{where}: table {name} has {there[0]:,} rows instead of {wanted[0]:,}")
         if wanted != there:
-            raise OctavoError(f"{where}: table {name} has as many rows ({wanted[0]:,}), but others: the digests differ")
+            raise OctavoError(f"{where}: table {name} has as many rows ({wanted[0]:,}), but other ones: digests differ")
     return f"{expected.rows:,} rows of {len(expected.tables)} tables are the same"

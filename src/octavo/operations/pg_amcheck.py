@@ -1,4 +1,4 @@
-"""pg_amcheck: every table and B-tree index looked through, and each index against its table."""
+"""pg_amcheck: every table and B-tree index is checked, and each index against its table."""
 
 from octavo.host import children
 from octavo.operations import contents

@@ -1,4 +1,4 @@
-"""pg_waldump: the WAL of known transactions read back, and what it says of WAL in blocks of another size."""
+"""pg_waldump: the WAL of known transactions is read back, and WAL with another block size is refused."""
 
 from octavo.errors import OctavoError
 from octavo.host import children

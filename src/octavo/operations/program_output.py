@@ -1,4 +1,4 @@
-"""What servers and programs said, and commands as PostgreSQL's settings take them."""
+"""Output of servers and programs, and commands quoted for PostgreSQL's settings."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from octavo.host.children import Finished
 
 
 def server_errors(text: str) -> str:
-    """What a server's log says at the level of an error, with its details and hints, without times and pids."""
+    """The errors in a server's log, with their details and hints, without times and pids."""
     words: list[str] = re.findall(r"(?:FATAL|PANIC|ERROR|DETAIL|HINT): .*", text)
     return " ".join(re.sub(r":\s+", ": ", word, count=1) for word in dict.fromkeys(words))
 

@@ -1,4 +1,5 @@
-"""Physical copies of another size: a data directory, a base backup, a replica. None may serve; how each is refused."""
+"""Physical copies of another size: a data directory, a base backup, a replica. None may start; checks how each is
+refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The builds beside which a build is checked: another block size, another version of the same sizes."""
+"""The other builds that a build is checked with: another block size, another version of the same sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Skip(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RelatedBuilds:
-    """One build for each part beside the build that is checked; None when the cache has none.
+    """The other builds that operations need, one for each role; None if the cache has none.
 
-    What needs one raises Skip with the command that makes it.
+    An operation without its build raises Skip with the command that makes it.
     """
 
     build: Build

@@ -1,4 +1,4 @@
-"""What operations are tried in: clusters with known contents, servers, a directory that is removed."""
+"""The environment of operations: clusters with known contents, servers, a temporary directory."""
 
 import os
 import shutil

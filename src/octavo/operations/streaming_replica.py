@@ -1,4 +1,5 @@
-"""A streaming replica: behind a primary that writes, caught up, promoted; the old primary rewound to follow it."""
+"""A streaming replica of a primary that writes: it catches up and is promoted; the old primary is rewound to follow
+it."""
 
 from pathlib import Path
 

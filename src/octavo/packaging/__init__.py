@@ -1,7 +1,7 @@
 """Packages of a finished build. A new format is a file here and a line in the table.
 
-A package depends on the build and on the release that it was built from, on nothing else: no time, no place, no
-user. The same build made twice, in two places, gives the same bytes.
+A package depends only on the build and on the release that it was built from, not on time, place or user: the same
+build made twice, in two places, gives identical packages.
 """
 
 import shutil
@@ -28,8 +28,8 @@ FORMATS: dict[str, Writer] = {
 
 
 def check_compiler(compiler: str) -> None:
-    """Raises UsageError for one that compiles for another machine: what strips programs and finds what they need is of
-    this one."""
+    """Raises UsageError for one that compiles for another machine, because the tools that strip programs and find their
+    libraries are for this one."""
     if machine := cross.machine_of(compiler):
         raise UsageError(f"--package: {compiler} compiles for {machine}; make packages for that on such a machine")
 
@@ -40,7 +40,8 @@ def package(build: Build, format: str, directory: Path, journal: Journal, *, loc
     The licences come from the source that the build was made from: `local`, or the one that is fetched.
 
     Raises UsageError for an unknown format or a build for another machine, HostError when a tool that the format needs
-    or the release's source is missing, or the package cannot be written there, OctavoError when the build is not whole.
+    or the release's source is missing, or the package cannot be written there, OctavoError when the build is
+    incomplete.
     """
     if format not in FORMATS:
         raise UsageError(f"--package {format}: unknown format; allowed: {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""Archives that say nothing of when, where and by whom they were made."""
+"""Archives without traces of when, where and by whom they were made."""
 
 import lzma
 import tarfile

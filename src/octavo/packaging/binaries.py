@@ -1,4 +1,4 @@
-"""Programs and libraries: what they need, and taking out what only a debugger reads."""
+"""Programs and libraries: their dependencies, and stripping debug symbols."""
 
 import re
 import shutil
@@ -29,10 +29,10 @@ def linked_files(tree: Path) -> list[Path]:
 
 
 def strip(tree: Path, work: Path, journal: Journal) -> None:
-    """Replaces the tree, which is ours, by one without what only a debugger reads.
+    """Replaces the tree, which is ours, by one without symbols that only a debugger reads.
 
-    What is in a build was compiled of somebody's source, so that binutils read and write it as the account, in a copy
-    below `work`, which must not exist yet.
+    A build may be compiled from untrusted source, so binutils read and write it as the account, in a copy below `work`,
+    which must not exist yet.
     """
     account = build_account()
     trees.make_for(work, account)
@@ -56,10 +56,10 @@ def _strip(tree: Path, journal: Journal) -> None:
 
 
 def linkage(tree: Path, journal: Journal) -> Linkage:
-    """What the tree's programs need from the system.
+    """The libraries that the tree's programs need from the system.
 
-    Raises OctavoError when the tree holds a library that its programs cannot find under the name they look for:
-    they would take the system's one, which may be of another version.
+    Raises OctavoError if the tree has a library that its programs cannot find under its name: they would use the
+    system's, which may be of another version.
     """
     files = tuple(linked_files(tree))
     text = _binutils("readelf", "--wide", "--dynamic", *files, journal=journal) if files else ""
@@ -69,7 +69,7 @@ def linkage(tree: Path, journal: Journal) -> Linkage:
     inside = {path.name for path in (tree / "lib").iterdir() if path.exists()}  # a link may lead nowhere
     if missing := sorted((found["NEEDED"] & found["SONAME"]) - inside):
         raise OctavoError(
-            f"the build is not whole: its programs look for {missing[0]}, which is not in its lib; "
+            f"the build is incomplete: its programs need {missing[0]}, which is not in its lib; "
             "remove the build's directory and build it again"
         )
     return Linkage(files, tuple(sorted(found["NEEDED"] - inside)))

@@ -1,4 +1,4 @@
-"""What goes into every package, whatever its format: the build's files, how it was made, its licences, its SBOM."""
+"""The contents of every package, whatever its format: the build's files, how it was made, its licences, its SBOM."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ _OF_THE_WAY = ("files", "key", "made", "origin", "source")
 
 @dataclass(frozen=True, slots=True)
 class PackageContents:
-    """The files of a package, complete below `prefix`, and what is known of them."""
+    """The files of a package, complete below `prefix`, and their metadata."""
 
     prefix: Path
     names: PackageNames
@@ -36,7 +36,7 @@ class PackageContents:
 def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: Path | None) -> PackageContents:
     """Puts everything that a package holds below the prefix, which must not exist yet; works in `scratch`.
 
-    Raises HostError without binutils or the release's source, OctavoError when the build is not whole.
+    Raises HostError without binutils or the release's source, OctavoError when the build is incomplete.
     """
     names = names_of(build)
     release = release_of(build, journal, local)

@@ -1,4 +1,4 @@
-"""What a package and what is in it are called."""
+"""The names of a package and of its contents."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ class PackageNames:
 
     @property
     def version(self) -> str:
-        """The release, and after a `+` what is not as in the distribution's (deb-version(7) orders it as wanted).
+        """The release, and after a `+` the differences from the distribution's (deb-version(7) sorts it as intended).
 
         A `~` sorts before nothing at all: 19~beta1 comes before 19.0.
         """

@@ -1,4 +1,4 @@
-"""What a package takes from the release's source: its licences and its date."""
+"""The parts of a package from the release's source: licences and date."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -32,7 +32,7 @@ class Release:
 def release_of(build: Build, journal: Journal, local: Path | None) -> Release:
     """The release that a build was made from, out of its source: `local` when the user gave one.
 
-    Raises HostError when the source is not to be had, OctavoError when it is not what the build was made from.
+    Raises HostError if the source is not available, OctavoError if the build was made from another one.
     """
     source = find_source(build.manifest["version"], journal, local)
     if source.sha256 != build.manifest["source_sha256"]:

@@ -1,8 +1,8 @@
-"""A finished build as one file, for another host: packed where it was made, checked byte by byte where it arrives.
+"""A finished build as one file, for another host: packed where it was made, verified where it arrives.
 
 The file is a tar.xz as packages are (`packaging.archive`), compressed faster, with the build's manifest in it, which
-has the sha256 of every file. What arrives has to be what was sent (its own sha256), all that the manifest names and no
-more, and a server that starts here; only then it is in the cache.
+has the sha256 of every file. A received build must have the sent sha256 and exactly the files of the manifest, and its
+server must start here; only then it is added to the cache.
 """
 
 import json
@@ -55,8 +55,8 @@ def pack(build: Build, file: Path) -> str:
 
 
 def unpack(name: str, file: Path, digest: str, journal: Journal) -> Build:
-    """Puts a packed build into the cache under its name, unless it is there. Raises OctavoError for what is not whole,
-    not what the digest says, no build of that name, or does not start here."""
+    """Puts a packed build into the cache under its name, unless it is there. Raises OctavoError if it is incomplete,
+    has another digest, is not a build of that name, or does not start here."""
     check_name(name)
     if file.stat().st_size > MOST_PACKED or sha256_of(file) != digest:
         raise OctavoError(f"{name}: the received archive differs from the sent one (sha256)")

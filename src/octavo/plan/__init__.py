@@ -1,1 +1,1 @@
-"""Plans: the question as TOML, its factors and levels, the cells they make, the order they run in."""
+"""Plans: the question as TOML, its factors and levels, the resulting cells, and their order."""

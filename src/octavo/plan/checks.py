@@ -1,4 +1,4 @@
-"""What a plan's keys must be to each other: levels that exist, a baseline among them, cells that are there once."""
+"""Consistency of a plan's keys: levels that exist, a baseline among them, no duplicate cells."""
 
 from collections.abc import Iterable, Mapping
 

@@ -19,7 +19,7 @@ _WORDS = {
 
 
 def condition_text(condition: str) -> str:
-    """What a condition means.
+    """A condition in words.
 
     >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
     ('224 MB of memory, a 40 MB/s device, read-only', 'no memory limit, no device limit')

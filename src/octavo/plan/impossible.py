@@ -1,6 +1,6 @@
-"""Cells that cannot exist, on no host: refused with the reason before anything runs.
+"""Cells that are impossible on any host: refused with the reason before anything runs.
 
-What only this host cannot do is the lab's matter: such a cell is skipped, not refused.
+Cells that only this host cannot run are skipped by the lab, not refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -96,7 +96,7 @@ class Plan(BaseModel):
         return self.threshold_fraction / 2 if self.precision is None else parse_percentage(self.precision)
 
     def settings_at(self, levels: Mapping[str, str]) -> dict[str, str]:
-        """What the plan sets in the server of a cell with these levels: its settings, and those that are levels."""
+        """The plan's server settings for a cell with these levels: its settings, and those that are levels."""
         return {**self.settings, **settings_of(levels)}
 
     @property
@@ -108,7 +108,7 @@ class Plan(BaseModel):
 
     @property
     def slice_seconds(self) -> float | None:
-        """How long a slice is, in seconds; None where a pilot tells."""
+        """The length of a slice in seconds; None if a pilot determines it."""
         return None if self.slice is None else parse_duration(self.slice)
 
     @property

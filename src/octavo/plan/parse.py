@@ -22,7 +22,7 @@ def parse_plan(
 ) -> Plan:
     """The checked plan of a TOML text in a size, with levels replaced by `changes`, and `rounds` and `budget` if given.
 
-    Rounds that are asked for here are an upper limit also where the plan has a budget.
+    `rounds` given here are an upper limit even if the plan has a budget.
 
     Raises UsageError, one line that names the key and what is allowed.
     """

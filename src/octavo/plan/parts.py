@@ -35,12 +35,12 @@ def host_of_part(part: int) -> int:
 def parts_of_round(cells: Sequence[Cell], bytes_by_dataset: Mapping[str, int], room: int) -> list[list[Cell]]:
     """The round's cells in parts whose datasets fit `room`, in bytes, at once; one part when all do.
 
-    Every part has the baseline and the control of each condition in it, every other cell is in one part, and cells
-    keep their order. As few parts as possible, found by search; with many datasets, by first-fit decreasing (D. S.
-    Johnson, *Near-optimal bin packing algorithms*, 1973). The same arguments give the same parts. `room` is for
-    datasets alone: what a trial's copy takes is the caller's to subtract.
+    Every part has the baseline and the control of each condition in it, every other cell is in one part, and cells keep
+    their order. As few parts as possible, found by search; with many datasets, by first-fit decreasing (D. S. Johnson,
+    *Near-optimal bin packing algorithms*, 1973). The same arguments give the same parts. `room` is for datasets alone:
+    the caller subtracts the space of a trial's copy.
 
-    Raises HostError when a cell does not even fit with its baseline and control.
+    Raises HostError if a cell does not fit even alone with its baseline and control.
     """
     if _bytes({cell.dataset for cell in cells}, bytes_by_dataset) <= room:
         return [list(cells)]

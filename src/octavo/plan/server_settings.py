@@ -1,5 +1,6 @@
-"""Settings of PostgreSQL as factors: `settings.NAME` is a factor of a run, its levels are what the server takes. And
-what some of them mean for the host: the time between checkpoints, the memory of a query and of a load."""
+"""Settings of PostgreSQL as factors: `settings.NAME` is a factor of a run, its levels are values that the server
+accepts. And the meaning of some of them for the host: the time between checkpoints, the memory of a query and of a
+load."""
 
 import re
 from collections.abc import Iterable, Mapping

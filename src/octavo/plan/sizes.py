@@ -33,8 +33,8 @@ def sizes_of(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def choose_size(content: Mapping[str, Any], wanted: str | None) -> dict[str, Any]:
     """The plan's TOML in a size: keys of the size's table replace those above, tables are merged key by key.
 
-    Without a wanted size it is the plan's own `size`, else `quick` where there is one, else the plan as it stands.
-    Raises UsageError naming the sizes that there are.
+    Without a requested size it is the plan's own `size`, else `quick` if it exists, else the plan as it is. Raises
+    UsageError naming the existing sizes.
     """
     sizes = sizes_of(content)
     plain = {key: value for key, value in content.items() if key != "sizes"}

@@ -1,4 +1,4 @@
-"""A plan as TOML again, with what its size and the command line made of it."""
+"""A plan as TOML again, with the changes of its size and of the command line."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""From where on a trial is not believed: the plan's `[validity]` table."""
+"""Thresholds beyond which a trial is invalid: the plan's `[validity]` table."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -36,7 +36,8 @@ RULE_NAMES: tuple[str, ...] = (
 
 
 class Thresholds(BaseModel):
-    """From where on a trial is not believed; docs/validity.md says which rule reads each, and why it is what it is."""
+    """Thresholds beyond which a trial is invalid; docs/validity.md has the rule that reads each, and the reason for its
+    default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""Clusters and their servers: initdb, start, stop, and knowing when one has died."""
+"""Clusters and their servers: initdb, start, stop, and detecting a crash."""
 
 import os
 import signal
@@ -39,8 +39,8 @@ def initialise(
 ) -> None:
     """Runs initdb into a new directory, which the account owns. Sizes in bytes.
 
-    It is not written back file by file: what is kept of it (a load, a graft's stock) is synced as a whole, later.
-    Raises HostError when it is there already or the account cannot reach it, OctavoError when initdb fails.
+    It is not synced file by file: kept copies (a load, a graft's stock) are synced as a whole, later. Raises HostError
+    if it already exists or the account cannot reach it, OctavoError if initdb fails.
     """
     make_directory(directory.parent)
     check_reachable(directory, account)
@@ -146,7 +146,7 @@ class Server:
         self.connection.execute(statement.encode())
 
     def disconnect(self) -> None:
-        """Closes the kept connection, so that it is no part of what is measured."""
+        """Closes the kept connection, so that it does not affect the measurement."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -156,7 +156,7 @@ class Server:
         return {row["name"]: row["value"] for row in self.query("settings")}
 
     def client_environment(self) -> dict[str, str]:
-        """What a client program needs to find this server (libpq's environment variables)."""
+        """The environment by which a client program finds this server (libpq's variables)."""
         return {
             "PGHOST": str(self.socket_directory),
             "PGPORT": str(_PORT),
@@ -176,9 +176,9 @@ class Server:
         )
 
     def start_client(self, program: str, *arguments: str, output: Path) -> tuple[subprocess.Popen[str], int]:
-        """Starts a client program beside this server, stopped together with it. Returns it with its journal number.
+        """Starts a client program of this server, which is paused together with it. Returns it with its journal number.
 
-        Whoever starts it ends it, and says so (`children.ended`). All it says goes to the file `output`.
+        The caller ends it and records that (`children.ended`). All its output goes to the file `output`.
         """
         with output.open("w") as file:
             return children.start(

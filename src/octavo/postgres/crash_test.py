@@ -1,8 +1,8 @@
-"""A server that is killed while it writes, and what its recovery leaves: pgbench's TPC-B, whose sums must agree.
+"""Kills a server while it writes, and checks the result of recovery: pgbench's TPC-B, whose sums must agree.
 
-Every transaction adds one amount to an account, a teller and a branch, and a line to the history. Whatever was lost or
-torn, after recovery the four sums are one number, and the history has every transaction whose commit was acknowledged.
-All processes are killed (SIGKILL), not the machine: what the operating system had, it still has.
+Every transaction adds one amount to an account, a teller and a branch, and a line to the history. After recovery the
+four sums must be equal, and the history must have every transaction whose commit was acknowledged. All processes are
+killed (SIGKILL), but the machine keeps running: the operating system keeps its page cache.
 """
 
 import re
@@ -80,7 +80,7 @@ def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome
             _check_sums({name: str(row[name]) for name in ("accounts", "tellers", "branches", "history")})
             found = int(row["lines"])
             if found < acknowledged:
-                raise OctavoError(f"{acknowledged} commits were acknowledged, and {found} are there after recovery")
+                raise OctavoError(f"{acknowledged} commits were acknowledged, but only {found} survived recovery")
             recovered.shut_down()
         arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
         children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
@@ -128,7 +128,7 @@ def _wait_for_lines(server: Server, lines: int) -> None:
         if row is not None and row["lines"] >= lines:
             return
         time.sleep(_POLL_SECONDS)
-    raise OctavoError(f"pgbench did not come to {lines} transactions in {_PATIENCE_SECONDS:.0f} s")
+    raise OctavoError(f"pgbench did not reach {lines} transactions in {_PATIENCE_SECONDS:.0f} s")
 
 
 def _check_sums(sums: dict[str, str]) -> None:

@@ -54,9 +54,9 @@ class InstalledExtension:
 
 
 def installed_extensions(build: Build) -> list[dict[str, Any]]:
-    """The records of what was added to the build, by name: `name`, `version`, `files` (path: sha256) and more.
+    """The records of the extensions added to the build, by name: `name`, `version`, `files` (path: sha256) and more.
 
-    `problem` is what a server said when the extension was tried on it, None when it worked; it may be missing.
+    `problem` is the server's message when the extension was tried, None if it worked; it may be missing.
     """
     return [json.loads(path.read_text()) for path in sorted(_records(build).glob("[!.]*.json"))]
 
@@ -97,7 +97,8 @@ def check_source(directory: Path) -> None:
         raise UsageError(f"--with-extension {directory}: it has no Makefile; give the root of an extension's source")
     if "pgxs" not in text.lower():
         raise UsageError(
-            f"--with-extension {directory}: its Makefile does not use PGXS, and no other way is known here"
+            f"--with-extension {directory}: its Makefile does not use PGXS, and Octavo supports no other way to build "
+            "one"
         )
 
 
@@ -109,8 +110,8 @@ def source_digest(directory: Path) -> str:
 def try_extension(installed: InstalledExtension, journal: Journal, account: Account) -> str | None:
     """Creates the extensions on a scratch server of the build (a library without one is loaded), once per source.
 
-    Returns what the server says against it, or None when it works, and keeps that in the record as `problem`. A
-    library that wants to be preloaded is, when the server says so.
+    Returns the server's error, or None if it works, and keeps that in the record as `problem`. A library is preloaded
+    if the server reports that it has to be.
     """
     build, record = installed.build, installed.record
     if "problem" in record and record["problem"] is None:
@@ -246,7 +247,7 @@ def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[s
     name = directory.resolve().name
     main = name if name in controls else next(iter(sorted(controls)), next(iter(libraries), name))
     if main.startswith("."):  # its record would be none
-        raise OctavoError(f"{main} begins with a dot, which is no name of an extension; rename it")
+        raise OctavoError(f"{main} begins with a dot, which no extension's name does; rename it")
     return {
         "name": main,
         "version": _version(controls[main]) if main in controls else "",

@@ -1,4 +1,5 @@
-"""What PostgreSQL can be built and initialised with (configure --help, initdb's documentation, meson_options.txt)."""
+"""The sizes with which PostgreSQL can be built and initialised (configure --help, initdb's documentation,
+meson_options.txt)."""
 
 # BLCKSZ and XLOG_BLCKSZ in bytes where nobody chooses (configure --help, meson_options.txt).
 DEFAULT_BLOCK = 8192

@@ -1,4 +1,4 @@
-"""What the layers of the page stack do to each other on this host, computed from their sizes.
+"""Interactions between the layers of the page stack on this host, computed from their sizes.
 
 Sources: PostgreSQL's manual (huge_pages, full_page_writes, io_combine_limit) and its limits in
 `octavo.postgres.limits`; kernel Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst; what was measured is
@@ -32,7 +32,7 @@ class Neighbours:
 
 
 def neighbours(stack: Sequence[Layer]) -> list[Neighbours]:
-    """What can be said of this stack, from the CPU down to the device."""
+    """Sentences on how the layers of this stack interact, from the CPU down to the device."""
     sizes: dict[str, int] = {layer.layer: layer.size_bytes for layer in stack if layer.size_bytes}
     lines = [
         *_huge_pages(stack, sizes),

@@ -1,8 +1,8 @@
-"""Connections to servers that we started: nobody's environment says where they lead, and they lead to that process.
+"""Connections to servers that we started: the environment cannot redirect them, and the peer is verified to be that
+process.
 
-libpq fills in what a connection string leaves open from variables whose names begin with PG, and from a service file
-that one of them names (PostgreSQL's manual, "Environment Variables" of libpq). A connection that no user named takes
-nothing from them.
+libpq completes a connection string from variables whose names begin with PG, and from a service file that one of them
+names (PostgreSQL's manual, "Environment Variables" of libpq). Connections of our own ignore these.
 """
 
 import os
@@ -48,8 +48,8 @@ def connect_own(
 ) -> psycopg.Connection[DictRow]:
     """An autocommit connection through a Unix socket in the directory to the process that we started there.
 
-    A server that asks for a password gets none: what it has loaded may be anybody's, and ~/.pgpass is ours.
-    Raises psycopg.OperationalError when it is refused, OctavoError when somebody else listens.
+    A server that requests a password gets none, because it may run other people's code, and ~/.pgpass is ours. Raises
+    psycopg.OperationalError if it is refused, OctavoError if another process listens.
     """
     forget_environment()
     connection = psycopg.Connection[DictRow].connect(
@@ -67,7 +67,7 @@ def connect_own(
 
 
 def require_peer(descriptor: int, uid: int, pid: int) -> None:
-    """Raises OctavoError unless who listens at the other end of a Unix socket is this user's process, or its child."""
+    """Raises OctavoError unless the listener at the other end of a Unix socket is this user's process, or its child."""
     found, owner = peer_of(descriptor)
     if owner != uid:
         raise OctavoError(f"the socket of the server is held by user {owner} (process {found}), and not by user {uid}")
@@ -83,9 +83,9 @@ def require_peer(descriptor: int, uid: int, pid: int) -> None:
 
 
 def peer_of(descriptor: int) -> tuple[int, int]:
-    """The pid and the uid of who listens at the other end of a Unix socket (SO_PEERCRED, unix(7)), in our numbers.
+    """The pid and uid of the listener at the other end of a Unix socket (SO_PEERCRED, unix(7)), in our namespaces.
 
-    The pid is 0 for a process that cannot be seen from here.
+    The pid is 0 for a process that is not visible from here.
     """
     with socket.socket(fileno=os.dup(descriptor)) as copy:
         credentials = copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

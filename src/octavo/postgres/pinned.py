@@ -15,7 +15,8 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def pinned_settings(version: str, data_block: str) -> dict[str, str]:
-    """What to set at this version (`18` or `18.6`) and data block, so that bytes stay equal when blocks do not."""
+    """The settings at this version (`18` or `18.6`) and data block that keep sizes equal in bytes at every block
+    size."""
     major = major_of(version)
     table = _table()
     block = parse_size(data_block)
@@ -31,5 +32,5 @@ def pinned_settings(version: str, data_block: str) -> dict[str, str]:
 
 
 def not_pinned() -> list[dict[str, str]]:
-    """What counts pages and is left as it is, each with its reason."""
+    """The settings that count pages and are not pinned, each with its reason."""
     return [{"name": name, "reason": reason} for name, reason in _table()["not_pinned"].items()]

@@ -1,4 +1,4 @@
-"""What differs between two plans, in words a person reads first, and line by line after that."""
+"""The differences between two plans: first in words, then line by line."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

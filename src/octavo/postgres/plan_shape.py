@@ -1,10 +1,10 @@
-"""The shape of a plan, which is its identity: what it does to which relations in which order, and nothing of costs.
+"""The shape of a plan, which is its identity: its operations on relations in their order, without costs.
 
-Read from EXPLAIN (FORMAT JSON) of PostgreSQL 15 and later. Two plans have one shape when they have the same nodes
-(with strategy, join type, direction, parallel or not, subplans, pieces of a partitioned table) over the same relations
-and indexes in the same places. Costs, rows, workers, aliases, conditions and names of subplans are no part of it; of a
-condition only that it looks up a subplan's result in a hash table, which EXPLAIN has nowhere else. What versions only
-write differently is written here in one way:
+Read from EXPLAIN (FORMAT JSON) of PostgreSQL 15 and later. Two plans have one shape when they have the same nodes (with
+strategy, join type, direction, parallel or not, subplans, pieces of a partitioned table) over the same relations and
+indexes in the same places. Costs, rows, workers, aliases, conditions and names of subplans do not count, except that a
+condition looks up a subplan's result in a hash table, which EXPLAIN shows nowhere else. Differences in notation between
+versions are normalised:
 
 - a SetOp by hashing has two inputs since 18, and had an Append of subqueries before, with a Result above a SetOp below;
 - InitPlans and CTEs are named "InitPlan 1 (returns $0)" until 16; here they have neither name nor place, as each is
@@ -12,7 +12,7 @@ write differently is written here in one way:
 - the scan direction NoMovement of 15 is that of no order.
 
 Pieces of an Append and of a bitmap's AND and OR are sorted: their order follows from costs. Two uses of one relation
-are told from each other by their places alone.
+are distinguished by their positions only.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w$.*-]*")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A node and what is below it. `what` is its type with what makes it another; `relation` and `index` by name."""
+    """A node and its subtree. `what` is its type with its distinguishing properties; `relation` and `index` by name."""
 
     what: str
     relation: str | None = None

@@ -1,4 +1,4 @@
-"""Who is who among PostgreSQL's processes: their roles, from the titles that they give themselves.
+"""The roles of PostgreSQL's processes, from their titles.
 
 A process shows its role from its start to its end whatever `update_process_title` says (PostgreSQL's
 src/backend/utils/misc/ps_status.c, init_ps_display; the names: src/backend/utils/init/miscinit.c). The roles here are

@@ -1,4 +1,4 @@
-"""The pages of the server's program and of its libraries in the page cache: whose memory they are."""
+"""The pages of the server's program and libraries in the page cache: to which cgroup they are charged."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Scratch servers: a fresh cluster of a build with PostgreSQL's own defaults, gone when it is left."""
+"""Scratch servers: a new cluster of a build with PostgreSQL's own defaults, removed on exit."""
 
 import os
 import secrets
@@ -86,9 +86,9 @@ def fill_with_pgbench(server: Server, scale: int) -> None:
 def run_psql(server: Server, arguments: Sequence[str]) -> int:
     """Runs the build's psql on the user's terminal until the user leaves it, and returns its exit code.
 
-    It runs as the user: \\i, \\copy, the history and ~/.psqlrc are the user's, but none of libpq's variables: they may
-    lead it elsewhere. For root it runs as the server's account, confined as every child: it has the terminal, but no
-    more of root's environment than says how to show text there, and keeps no history.
+    It runs as the user: \\i, \\copy, the history and ~/.psqlrc are the user's, but without libpq's variables, which
+    could lead it elsewhere. For root it runs as the server's account, confined like every child: it has the terminal,
+    but of root's environment only the variables for displaying text there, and keeps no history.
     """
     environment = without_libpq(user_environment(server.build))
     if as_root := os.geteuid() == 0:

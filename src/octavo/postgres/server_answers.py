@@ -1,9 +1,8 @@
-"""What a user's server answers, made plain: numbers of a size, text, lists of text, JSON; whatever it sends.
+"""Answers of a user's server as plain values: numbers of limited size, text, lists of text, JSON; whatever it sends.
 
-Any local user can listen at a socket as PostgreSQL's, and say of a column that it is a numeric, and send 1E+999999999,
-which takes all of the memory to become an integer; or a date, or lists in lists, at which whoever shows them fails. So
-types are not believed beyond these, numbers are ours, and what cannot be read is psycopg.DataError as any other error
-of the server's.
+Any local user can listen on a socket like PostgreSQL's, declare a column numeric, and send 1E+999999999, which takes
+all memory when converted to an integer; or send a date, or nested lists, on which callers fail. So only these types are
+accepted, numbers are converted by our own code, and values that cannot be read raise psycopg.DataError.
 """
 
 import json
@@ -102,7 +101,7 @@ class _Context:
 
 @cache
 def plain() -> _Context:
-    """For `psycopg.Connection.connect(context=…)`: what the server's types become."""
+    """For `psycopg.Connection.connect(context=…)`: the conversion of the server's types."""
     found = AdaptersMap(postgres.adapters)
     special: dict[str, type[Loader]] = {
         **dict.fromkeys(_WHOLE, _Whole), "numeric": _Numeric, "json": _Json, "jsonb": _Json,
@@ -120,7 +119,7 @@ def plain() -> _Context:
 
 @contextmanager
 def as_data_error() -> Generator[None, None, None]:
-    """What fails at the server's answer fails as psycopg's own errors do."""
+    """Turns errors caused by the server's answer into psycopg's own errors."""
     try:
         yield
     except (psycopg.Error, StopIteration):

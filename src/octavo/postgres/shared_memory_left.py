@@ -1,9 +1,10 @@
-"""Shared memory that killed servers leave behind: their next start would remove it, and their data directory is gone.
+"""Shared memory that killed servers leave behind. Their next start would remove it, but their data directory no longer
+exists.
 
-A postmaster has a small System V segment, by which it knows that another runs on its data directory, and POSIX segments
-for parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c).
-One of these it has mapped as long as it lives, the control segment, in which the numbers of the others are (storage/
-ipc/dsm.c): of another server, that lives, nobody may have mapped those at the moment.
+A postmaster has a small System V segment, by which it detects another one on its data directory, and POSIX segments for
+parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c). It
+keeps one of these mapped as long as it lives: the control segment, which lists the numbers of the others
+(storage/ipc/dsm.c). Segments that nobody has mapped at the moment may thus belong to a server that lives.
 """
 
 import os
@@ -49,7 +50,8 @@ class _Segment:
 
 
 def note(journal: Journal) -> None:
-    """Has the journal remove what is left behind from now on, when it ends or is replayed. Before each first server.
+    """Makes the journal remove leftover shared memory from now on, when it ends or is replayed. Called before the first
+    server.
 
     initdb's bootstrap server leaves its own at any signal, because it has the default handlers
     (src/backend/bootstrap/bootstrap.c, bootstrap_signals).
@@ -69,9 +71,9 @@ def remove(since: float, account: Account) -> bool:
     """Removes, as the account, the shared memory of its servers that were killed, if it is no older: `since` in seconds
     since 1970. Returns whether there was any.
 
-    That is System V segments whose maker is dead and that no process has, and POSIX segments that are as young and
-    mapped by nobody: control segments, whose postmasters are dead then, and what they name. Where it cannot, they stay:
-    it is a megabyte.
+    These are System V segments whose creator has ended and that no process has attached, and POSIX segments of that age
+    that no process maps: control segments, whose postmasters have then ended, and the segments that they name. If that
+    is not possible they stay, about a megabyte.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while any(one.attached for one in _segments(since, account.uid)) and time.monotonic() < deadline:

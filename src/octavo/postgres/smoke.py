@@ -1,4 +1,4 @@
-"""The least that a build has to do: initdb, start, tell its sizes, run pgbench, shut down, pass pg_checksums."""
+"""The smoke test of a build: initdb, start, report its sizes, run pgbench, shut down, pass pg_checksums."""
 
 import secrets
 

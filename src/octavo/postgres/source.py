@@ -1,7 +1,7 @@
-"""PostgreSQL's source: found where the user says, in what was fetched before, or fetched. The kinds are in `sources/`.
+"""PostgreSQL's source: the user's own, one that was fetched before, or fetched now. The kinds are in `sources/`.
 
-What a user gives (a tarball, a tree, a git checkout) and what is fetched (Debian's source package, upstream's
-tarball) all become a tarball with its version, its digest and its origin in words.
+A user's source (tarball, tree, git checkout) and a fetched one (Debian's source package, upstream's tarball) all become
+a tarball with its version, its digest and its origin in words.
 """
 
 import secrets
@@ -22,11 +22,11 @@ __all__ = ["Source", "find_source", "sha256_of", "unpack", "unpack_file"]
 
 
 def find_source(version: str, journal: Journal, local: Path | None = None) -> Source:
-    """The source of a major (`18`: the newest to be had) or minor (`18.6`) version.
+    """The source of a major (`18`: the newest available) or minor (`18.6`) version.
 
-    With `local` that file or directory and nothing else. Otherwise the newest that was fetched before, so that a
-    major version stays at its minor one until the user asks for another; then each kind that is fetched.
-    Raises UsageError when `local` is not it, HostError when none has it, naming what was tried.
+    With `local` only that file or directory. Otherwise the newest that was fetched before, so that a major version
+    stays at its minor one until the user requests another; then each kind of source that is fetched. Raises UsageError
+    if `local` is another version, HostError if no source has it, with the list of attempts.
     """
     if not is_version(version):
         raise UsageError(f"{version!r} is not a PostgreSQL version; write 18, or a minor release such as 18.6")

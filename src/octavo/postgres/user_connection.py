@@ -1,15 +1,16 @@
-"""Connections to a user's server: read-only and with short time limits, whatever stands between, and no password told.
+"""Connections to a user's server: read-only and with short time limits, even through a pooler, and without printing a
+password.
 
-Who listens at a socket of this host may be any local user's program. What it sends has a bound in time and memory, and
-is plain values or psycopg.Error (`server_answers`).
+The listener on a socket of this host may be any local user's program. Its answers are limited in time and memory, and
+are plain values or psycopg.Error (`server_answers`).
 
-Nor does what another user of the database has made there run as ours: names that we do not qualify are PostgreSQL's own
-(`search_path`), for the owner of a database can set another path for all who connect to it, and whoever may create
-functions in a schema of the path can make one that fits a call of ours better than PostgreSQL's.
+Functions of other users of the database are never called: unqualified names are PostgreSQL's own (`search_path`).
+Otherwise the owner of a database could set another path for all connections, and anybody who may create functions in a
+schema of the path could make one that matches a call of ours better than PostgreSQL's.
 
-A pooler may swallow our start-up options (pgbouncer's `ignore_startup_parameters = options`), and then a session has
-neither limits nor read-only nor our path. So they are asked for; where they do not hold, each query has a transaction
-of its own that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
+A pooler may drop our start-up options (pgbouncer's `ignore_startup_parameters = options`); the session then has neither
+limits nor read-only mode nor our path. So they are read back; if they are not in effect, each query runs in its own
+transaction, which sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
 """
 
 import math
@@ -45,9 +46,9 @@ _AS_A_WORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """How long a statement of ours may take, and wait for a lock, as the server writes it (`500ms`, `30s`).
+    """The limits on a statement's time, and on its wait for a lock, as the server writes them (`500ms`, `30s`).
 
-    `search_path`: where names are looked for; None leaves the user's, for statements that are the user's.
+    `search_path`: the schemas of unqualified names; None keeps the user's, for the user's own statements.
     """
 
     statement_timeout: str
@@ -113,10 +114,10 @@ def _resident_bytes() -> int:
 
 
 def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldest: int = _OLDEST) -> UsersConnection:
-    """A connection as the DSN says, else as libpq's environment and defaults do.
+    """A connection by the DSN, else by libpq's environment and defaults.
 
-    The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses,
-    is older than `oldest` (server_version_num), or cannot be held to the limits; no error has a password in it.
+    The DSN is passed to libpq and not kept. Raises UsageError if it is invalid, HostError if the server refuses, is
+    older than `oldest` (server_version_num), or does not accept the limits; no error contains a password.
     """
     asked = read_dsn(dsn or "", _NO_DSN)
     own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
@@ -183,7 +184,7 @@ def _patience(limits: SessionLimits) -> float:
 
 
 def without_secrets(text: str, password: str = "") -> str:
-    """The text without the password, and without what a URL or `password=` in it says.
+    """The text without the password, and without the contents of a URL or `password=` in it.
 
     >>> without_secrets("postgresql://me:secret@host/shop and password='a b' host=x")
     'postgresql://me:***@host/shop and password=*** host=x'
@@ -194,8 +195,8 @@ def without_secrets(text: str, password: str = "") -> str:
 
 
 def read_dsn(dsn: str, otherwise: str) -> dict[str, Any]:
-    """What the DSN says, by libpq's keywords. Raises UsageError with the text `otherwise` when it is none: libpq's own
-    messages would repeat it, and a password with it."""
+    """The DSN's values by libpq's keywords. Raises UsageError with the text `otherwise` if it is invalid, because
+    libpq's own messages would repeat it with its password."""
     try:
         asked = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):

@@ -9,7 +9,7 @@ _STAGES = ("devel", "alpha", "beta", "rc", "release")
 
 
 def order_of(version: str) -> tuple[int, int, int]:
-    """What versions are compared by. Raises ValueError when it is not a PostgreSQL version.
+    """The sort key of a version. Raises ValueError if it is not a PostgreSQL version.
 
     >>> sorted(["18.10", "18.9", "19rc1", "19devel", "19.1", "19beta2"], key=order_of)
     ['18.9', '18.10', '19devel', '19beta2', '19rc1', '19.1']
@@ -41,7 +41,7 @@ def major_of(version: str) -> int:
 
 
 def answers(version: str, wanted: str) -> bool:
-    """Whether this version is what is wanted: the very one, or one of the major version that is wanted.
+    """Whether this version matches the requested one: the same, or one of the requested major version.
 
     >>> answers("18.6", "18"), answers("18.6", "18.6"), answers("18.6", "18.5"), answers("18beta1", "18")
     (True, True, False, True)

@@ -1,7 +1,7 @@
-"""What a stretch of WAL is made of: records, full-page images, page headers.
+"""The composition of a stretch of WAL: records, full-page images, page headers.
 
 Source: `pg_waldump --stats` of the build, over the files that are still in pg_wal. Segments that a checkpoint removed
-or recycled cannot be read and count as not inspected; nothing is scaled up.
+or recycled cannot be read and count as not inspected; nothing is extrapolated.
 
 Page headers are counted, not read: 24 bytes at the start of a page, 40 at the start of a segment (PostgreSQL's
 src/include/access/xlog_internal.h, SizeOfXLogShortPHD and SizeOfXLogLongPHD on 64-bit machines).
@@ -60,7 +60,7 @@ def position(server: Server) -> Position:
 
 
 def position_of(rows: Sequence[Mapping[str, Any]]) -> Position:
-    """What the server said, when that can be. Raises OctavoError."""
+    """The server's WAL position, if it is plausible. Raises OctavoError."""
     try:
         (row,) = rows
         end, timeline, block, segment = (row[name] for name in ("position", "timeline", "block", "segment"))
@@ -77,7 +77,8 @@ def position_of(rows: Sequence[Mapping[str, Any]]) -> Position:
 
 
 def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) -> WalContents:
-    """What lies between, of as many bytes as may be read. Raises OctavoError when pg_waldump cannot be run."""
+    """The contents of the WAL in between, of as many bytes as may be read. Raises OctavoError if pg_waldump cannot be
+    run."""
     whole = Window(start, end.end)
     headers = header_bytes(whole, end.block, end.segment)
     records = images = inspected = 0

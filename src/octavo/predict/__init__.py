@@ -1,1 +1,1 @@
-"""What another page size would do to a recorded workload: trace → simulation → models → document → advice."""
+"""The effect of other page sizes on a recorded workload: trace → simulation → models → document → advice."""

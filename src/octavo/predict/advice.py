@@ -113,7 +113,7 @@ def _sentence(
     if gain is None and not is_compared:
         return f"Of these {block} is predicted to be best by {_WHAT[key]}; the recorded {own} is not among them."
     if gain is None:
-        return f"Stay at {own}: {block} is predicted to be best by {_WHAT[key]}, but by how much is not known."
+        return f"Stay at {own}: {block} is predicted to be best by {_WHAT[key]}, but the size of the gain is not known."
     times = f"× {gain['value']:.2f}, 95 % interval {gain['low']:.2f} to {gain['high']:.2f}"
     if not settled:
         why = "but the gain is too small or uncertain"

@@ -1,4 +1,4 @@
-"""The time after a checkpoint: what is counted there of servers that are simulated (`Size.has_checkpoints` is False).
+"""The time after a checkpoint: the counts of simulated servers there (`Size.has_checkpoints` is False).
 
 They have one checkpoint, in the middle of the trace, so that what follows begins with full caches in which nothing is
 dirty. What is written, and read to be written, is counted from there on for as many transactions as the time has: at

@@ -1,11 +1,11 @@
 """Predicted against measured: the trials of a run at the sizes that a trace predicts.
 
-A run's cells are servers: data block, shared_buffers, memory and device are what they were measured with, and what is
-predicted. What one trace has is one workload: the other levels (the mode of pgbench, the scale) choose the trials.
+A run's cells are servers: their data block, shared_buffers, memory and device are those of the prediction. A trace has
+one workload: the other levels (the mode of pgbench, the scale) select the trials.
 
-A trial of the regime `after-checkpoint` is predicted as the time that it was: so many seconds after a checkpoint, with
-warm caches in which nothing was dirty. Its counts are compared with those of as many transactions as it had; its speed
-is not told how many these were.
+A trial of the regime `after-checkpoint` is predicted for its own time: so many seconds after a checkpoint, with warm
+caches in which nothing was dirty. Its counts are compared with those of as many transactions as it had; the prediction
+of its speed does not use that number.
 """
 
 import math
@@ -85,7 +85,7 @@ def condition_of(levels: Mapping[str, str]) -> TrialCondition:
             levels.get("wal_regime") == "after-checkpoint",
         )
     except (KeyError, ValueError) as error:
-        raise UsageError(f"the run's trials do not say their {error}; compare a run of pgbench") from None
+        raise UsageError(f"the run's trials do not record their {error}; compare a run of pgbench") from None
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""What a simulated server has counted at a mark of the trace, and counts by how many transactions there were."""
+"""The counters of a simulated server at a mark of the trace, and counts per transaction."""
 
 from collections.abc import Sequence
 from typing import Any

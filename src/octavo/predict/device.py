@@ -1,4 +1,4 @@
-"""What a device gives: a named volume, or the document of `octavo io probe --format json`."""
+"""The performance of a device: a named volume, or the document of `octavo io probe --format json`."""
 
 import json
 import math
@@ -102,5 +102,5 @@ def _number(value: Any) -> float:
     """A number that is not below zero and has an end. Raises ValueError for anything else."""
     number = float(value)
     if not 0 <= number < math.inf:
-        raise ValueError(f"{value!r} is no such number")
+        raise ValueError(f"{value!r} is not such a number")
     return number

@@ -1,4 +1,4 @@
-"""What a trace predicts, as facts for the doctor's rule `predicted-block`."""
+"""The prediction from a trace, as facts for the doctor's rule `predicted-block`."""
 
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,9 @@
-"""Break-even residency: how long a page may lie unused in memory before reading it again is cheaper.
+"""Break-even residency: how long a page may stay unused in memory before reading it again is cheaper.
 
 J. Gray and F. Putzolu, "The 5 Minute Rule for Trading Memory for Disc Accesses", SIGMOD 1987; R. Appuswamy, G. Graefe,
-R. Borovica-Gajic, A. Ailamaki, "The Five-Minute Rule Thirty Years Later", CACM 62 (2019):
-seconds = (pages a MB of memory / accesses a second of the device) × (price of the device / price of a MB of memory).
-Without prices the device's limits and the memory that is there say it: memory turns over once in so long.
+R. Borovica-Gajic, A. Ailamaki, "The Five-Minute Rule Thirty Years Later", CACM 62 (2019): seconds = (pages a MB of
+memory / accesses a second of the device) × (price of the device / price of a MB of memory). Without prices it follows
+from the device's limits and the available memory: the time in which the device can fill the memory once.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """How many rows a page of another size holds, and what would not fit.
 
-A heap page has a header of 24 bytes, and for each row an item pointer of 4 bytes and the row, aligned to 8; a page of
-a B-tree has 16 bytes more (PostgreSQL's manual, "Database Page Layout"; bufpage.h, nbtree.h). A trace says how many
-rows and blocks a relation has, so rows a page are known, and what a row takes within bounds.
+A heap page has a header of 24 bytes, and for each row an item pointer of 4 bytes and the row, aligned to 8; a page of a
+B-tree has 16 bytes more (PostgreSQL's manual, "Database Page Layout"; bufpage.h, nbtree.h). A trace has the rows and
+blocks of each relation, so the rows per page are known, and the size of a row within bounds.
 """
 
 import math

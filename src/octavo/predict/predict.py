@@ -312,7 +312,7 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
     if any(block < trace.data_block for block in request.data_blocks):
         found.append(
             f"blocks smaller than {human_size(trace.data_block)}: which part of a page was needed is not recorded; "
-            "parts are assumed to be returned to as often as each page of a pair of neighbours"
+            "parts are assumed to be accessed again as often as each page of a pair of neighbours"
         )
     found.append("the number of levels of indexes is assumed to stay; at other sizes it may differ by one")
     return found

@@ -1,8 +1,8 @@
 """Transactions a second of clients that wait for each other: a closed queueing network by mean value analysis.
 
 M. Reiser and S. S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", J. ACM 27 (1980). A station
-of several servers is one server with a part of its demand, and a delay (A. Seidmann, P. Schweitzer, S. Shalev-Oren,
-"Computerized closed queueing network models of flexible manufacturing systems", 1987).
+with several servers is modelled as one server with a part of its demand, and a delay (A. Seidmann, P. Schweitzer, S.
+Shalev-Oren, "Computerized closed queueing network models of flexible manufacturing systems", 1987).
 """
 
 from collections.abc import Sequence

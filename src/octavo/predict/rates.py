@@ -1,7 +1,7 @@
 """What a transaction does on a simulated server, from its counts at marks of the trace.
 
-A recording begins with empty simulated caches. What is counted is the part of it behind the time at which they were
-full; the parts between marks tell how much the counts scatter.
+The simulated caches are empty when a recording begins. Only the part after they were full is counted; the parts between
+marks show how much the counts scatter.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What a trace says of its server and workload, and whether that is enough to predict from."""
+"""What a trace contains about its server and workload, and whether that is enough for a prediction."""
 
 import dataclasses
 import math
@@ -204,7 +204,7 @@ def _refuse_damaged(path: Path, summary: Summary) -> None:
         )
     if (relation := summary["properties"].get("cut_relation")) is not None:
         raise HostError(
-            f"{path} has the accesses of the relation {one_line(relation)[:_LONGEST]} alone (octavo trace cut "
+            f"{path} has only the accesses of the relation {one_line(relation)[:_LONGEST]} (octavo trace cut "
             "--relation); a prediction needs those of all"
         )
     if summary["missing"]["is_cut"]:

@@ -1,4 +1,4 @@
-"""A prediction in the terminal: the advice, a row a size, cheaper changes, and what limits it."""
+"""A prediction in the terminal: the advice, a row for each size, cheaper changes, and limitations."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,7 @@
-"""On which pages of a trace servers are simulated: all of them, or, of a large trace, a sample.
+"""The pages of a trace for which servers are simulated: all of them, or, for a large trace, a sample.
 
-A sample is several smaller traces (replicates), each of one in so many extents of 64 pages, with caches that are as
-much smaller (`crates/octavo-core/src/simulate/parts.rs`). How much replicates differ tells the error.
+A sample is several smaller traces (replicates), each of a share of the extents of 64 pages, with caches smaller in
+proportion (`crates/octavo-core/src/simulate/parts.rs`). The error follows from the differences between replicates.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""Predicted against measured as a drawing: a panel a figure, both axes logarithmic, the line where they are equal."""
+"""Chart of predicted against measured values: one panel per figure, both axes logarithmic, with the line of
+equality."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The trace run through servers of every size: what a transaction reads and writes once caches are warm."""
+"""Simulates the trace on servers of every size: the reads and writes of a transaction once caches are warm."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A server that is predicted, and the one that is simulated for it."""
+"""A predicted server, and the simulated server for it."""
 
 import dataclasses
 import math

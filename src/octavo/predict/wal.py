@@ -1,9 +1,9 @@
-"""WAL of a transaction at other data and WAL blocks: records, full-page images, headers, and what is written of it.
+"""WAL of a transaction at other data and WAL blocks: records, full-page images, headers, and the bytes written.
 
 Records hardly depend on the data block. The first change of a page after a checkpoint began puts the page into the WAL
-without the hole in its middle (xloginsert.c); how many such there are is simulated. Each WAL page has a header of 24
-bytes (xlog_internal.h). A flush writes whole WAL pages, so on average a page more than there is new (docs/experiments/
-oltp-blocks.md, "WAL written against generated").
+without the hole in its middle (xloginsert.c); the simulation gives the number of these. Each WAL page has a header of
+24 bytes (xlog_internal.h). A flush writes whole WAL pages, so on average one page more than the new WAL
+(docs/experiments/ oltp-blocks.md, "WAL written against generated").
 """
 
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Plans that the planner chose at one page size, forced at the others: what the page costs, and what the plan."""
+"""Plans chosen at one page size and forced at the others: the effect of the page, and that of the plan."""

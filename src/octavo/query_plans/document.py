@@ -14,7 +14,7 @@ from octavo.units import format_size
 
 
 def document(tables: Sequence[Table], base: int, costs: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The document. `base` is the block that others are divided by; `facts` are put beside."""
+    """The document. `base` is the block that others are divided by; `facts` are added."""
     blocks = sorted({entry.block for table in tables for entry in table.entries})
     found = {table.query: effects(table, base) for table in tables}
     forced = [table.forced() for table in tables]

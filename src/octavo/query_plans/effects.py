@@ -1,4 +1,4 @@
-"""What of a difference between two page sizes is the page's, and what the plan's.
+"""Splits a difference between two page sizes into the effects of the page and of the plan.
 
 With t(size, plan): at base b with plan p, at size s with plan q, the whole is t(s, q) / t(b, p). The page's part is
 t(s, ·) / t(b, ·) with one plan on both sides, the plan's t(·, q) / t(·, p) at one size. Each is taken both ways, and
@@ -54,11 +54,12 @@ def effects(table: Table, base: int, costs: str = DEFAULT) -> list[Effect]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What costs make of all queries at a size: seconds of the plans they chose and of the best plans seen there.
+    """The result of cost settings for all queries at a size: seconds of the chosen plans and of the best plans seen
+    there.
 
-    `queries` is how many are in these sums. `flips` are the queries with another plan than at the base, by the same
-    costs; `worst` is the query whose plan is slowest against its best one, with that ratio. Queries whose chosen plan
-    was cut off are in `cut_off` alone.
+    `queries` is the number of queries in these sums. `flips` are the queries with another plan than at the base, by the
+    same costs; `worst` is the query whose plan is slowest against its best one, with that ratio. Queries whose chosen
+    plan was cut off are in `cut_off` alone.
     """
 
     costs: str

@@ -49,7 +49,7 @@ _STEPS = (0.2, 0.5, 0.7, 0.85, 1.2, 1.5, 2.0, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """What it took: the settings, and how many plans were asked for."""
+    """How a plan was forced: the settings, and the number of tries."""
 
     settings: Settings
     tries: int

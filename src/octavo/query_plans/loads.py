@@ -49,7 +49,7 @@ class LoadPlans:
 
 
 def announcement(data_blocks: Sequence[str], levels: Mapping[str, str], request: LoadsRequest) -> str:
-    """What will be done, and about how long it takes, apart from builds that are missing."""
+    """The planned work, and its approximate time, apart from missing builds."""
     count = len(data_blocks) * request.loads
     seconds = count * tpch.WORKLOAD.seconds_asked({**levels, "phase": "load"})
     return (

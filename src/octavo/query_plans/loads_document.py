@@ -97,7 +97,7 @@ def view(document: Mapping[str, Any]) -> RenderableType:
 
 
 def verdict(document: Mapping[str, Any]) -> str:
-    """Whether plans that differ between loads of one size are a matter of statistics."""
+    """Whether plans that differ between loads of one size differ because of statistics."""
     own = {name for size in document["sizes"] for kind in ("own", "draws") for name in size[f"flapping_{kind}"]}
     carried = {name for size in document["sizes"] for name in size["flapping_carried"]}
     if document["loads"] == document["draws"] == 1:

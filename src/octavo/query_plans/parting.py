@@ -11,7 +11,7 @@ _MOST = 1e15
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A join: the relations below it, what it is in one line, and rows of all loops, estimated and actual."""
+    """A join: the relations below it, its description in one line, and the estimated and actual rows of all loops."""
 
     relations: tuple[str, ...]
     line: str

@@ -37,7 +37,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class PlannerStatistics:
-    """What ANALYZE left in a database's schema public: rows of its relations, and what columns hold."""
+    """ANALYZE's results for a database's schema public: rows of its relations, and column statistics."""
 
     relations: tuple[Mapping[str, Any], ...]
     attributes: tuple[Mapping[str, Any], ...]

@@ -1,25 +1,25 @@
 """The hosts that `octavo doctor --hosts` looks at and `octavo fleet` runs on, as a TOML file:
 
-    [defaults]                      # for all hosts; may be left out, as may each line of it
-    user = "octavo"                 # else as ssh has it
-    octavo = "/opt/octavo/octavo"   # the command there, words apart as a shell does; else octavo
-    identity = "keys/fleet"         # a private key; where it begins with no /, beside this file
-    known_hosts = "keys/known"      # the hosts' public keys, instead of ssh's own file
+    [defaults]                      # for all hosts; optional, as is each of its lines
+    user = "octavo"                 # default: ssh's
+    octavo = "/opt/octavo/octavo"   # the command there, split into words as by a shell; default: octavo
+    identity = "keys/fleet"         # a private key; a relative path starts at this file's directory
+    known_hosts = "keys/known"      # the hosts' public keys, instead of ssh's file
 
     [[host]]
-    name = "db1"                    # what reports call it
-    address = "db1.example.com"     # a name or an address; else the name
-    port = 2222                     # else as ssh has it
-    class = "x86-nvme"              # hosts that are alike have the same; else all are
+    name = "db1"                    # its name in reports
+    address = "db1.example.com"     # a name or an address; default: the name
+    port = 2222                     # default: ssh's
+    class = "x86-nvme"              # the same for hosts that are alike; default: all are alike
     octavo = "python3 octavo.pyz"
-    listen = "10.0.0.7:8790"        # where the fleet's worker there listens; else the address, port 8790
-    through = "ip netns exec db1"   # words before the command that bring it there, instead of ssh
+    listen = "10.0.0.7:8790"        # where its worker listens; default: the address and port 8790
+    through = "ip netns exec db1"   # put before the command instead of ssh
 
-    [fleet]                         # what `octavo fleet` needs besides
-    scheduler = "10.0.0.1:8786"     # where the scheduler listens, on the machine that the run is started on
-    patience = "10min"              # a host that is away for longer is done without
+    [fleet]                         # only for `octavo fleet`
+    scheduler = "10.0.0.1:8786"     # where the scheduler listens, on the machine that starts the run
+    patience = "10min"              # the run goes on without a host that is away for longer
 
-What a host does not say is the defaults' word. Passwords have no place in it: ssh asks its agent and its keys.
+A key that a host lacks is taken from the defaults. The file has no passwords: ssh uses its agent and its keys.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""A command on many hosts over SSH: so many at a time, each with so much time and output, and no host's error ends it.
+"""A command on many hosts over SSH: a limited number at a time, each with a limit on time and output; an error of one
+host does not end the others.
 
-The user's own ssh does it, with his agent, keys and configuration. It asks nothing, and forwards nothing. A host with
-`through` is reached by those words instead.
+It uses the user's own ssh, with the user's agent, keys and configuration, without prompts and forwarding. A host with
+`through` is reached by that command instead.
 """
 
 import os
@@ -40,7 +41,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What a host's command wrote and its exit code, or the `problem` on one line: then neither is worth anything.
+    """The output and exit code of a host's command, or the `problem` on one line: then output and code are meaningless.
 
     `last_error` is the last line of its standard error, harmless to print.
     """
@@ -61,7 +62,7 @@ class HostAnswer:
 
 
 def command_line(host: RemoteHost, words: Sequence[str], seconds: int) -> list[str]:
-    """The local command that runs these words there, which the host itself ends after so many seconds.
+    """The local command that runs these words on the host, which ends them itself after so many seconds.
 
     >>> command_line(RemoteHost("a", "a.example.com", "me", 2222), ["octavo", "runs; rm"], 9)[-6:]
     ['-p', '2222', '-l', 'me', 'a.example.com', "timeout 9 octavo 'runs; rm'"]
@@ -185,7 +186,7 @@ class _Running:
             self._close(pipe)
 
     def answer(self) -> HostAnswer:
-        """When it is done: what it said."""
+        """The answer, once the command has ended."""
         if self._problem is None:
             with suppress(subprocess.TimeoutExpired):  # it has closed its output, and ends now or never
                 self._child.wait(max(0.0, self.deadline - time.monotonic()))

@@ -1,7 +1,7 @@
 """The answer of a run in one sentence, made from all of its cells, and a line for each condition below it.
 
-Which levels are best, which cannot be told from the best, how much the baseline loses, and what the bottleneck is. It
-is computed from the effects and verdicts of the document; nothing is decided here that they did not decide.
+It has the best levels, those indistinguishable from the best, the loss of the baseline, and the bottleneck. It is
+computed from the effects and verdicts of the document, and decides nothing else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class ConditionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the report opens with: one `headline`, and `lines` with a sentence each."""
+    """The beginning of the report: one `headline`, and `lines` with a sentence each."""
 
     headline: str
     lines: tuple[str, ...]

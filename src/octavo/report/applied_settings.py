@@ -1,4 +1,4 @@
-"""What the host was asked for in the trials, and what came of it: knobs, limits of devices, limits of memory."""
+"""The host settings requested in the trials, and those achieved: knobs, limits of devices, limits of memory."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class AppliedSetting:
-    """One thing that was asked for; `achieved` is what the trials that asked for it got."""
+    """One requested setting; `achieved` is its value in the trials that requested it."""
 
     what: str
     asked: str
@@ -27,7 +27,7 @@ class AppliedSetting:
 
 
 def applied_settings(document: Document) -> list[AppliedSetting]:
-    """Every knob turned and every limit set in a trial, with what the kernel made of it; none where none was."""
+    """Every knob and limit set in a trial, with the achieved value; empty if there was none."""
     words: dict[tuple[str, str], list[str]] = {}
     rates: dict[tuple[str, str, str], list[float]] = {}
     for trial in document["trials"]:

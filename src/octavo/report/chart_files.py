@@ -1,4 +1,4 @@
-"""Every chart of the page as a file of its own, in the light theme, named by what it shows."""
+"""Every chart of the page as a file of its own, in the light theme, named by its content."""
 
 import re
 from collections.abc import Callable, Iterator

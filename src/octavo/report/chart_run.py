@@ -1,4 +1,4 @@
-"""Charts over the order of the run: the primary metric of each trial, and what drift is in it."""
+"""Charts over the order of the run: the primary metric of each trial, and its drift."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -63,7 +63,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class SeriesPart:
-    """What the page shows of series."""
+    """The page's section on series."""
 
     style: Markup
     caption: str

@@ -82,14 +82,14 @@ def stacked(panels: Sequence[dict[str, Any]], spacing: int, **properties: Any) -
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing as Vega-Lite specifies it, with a name that is fit for ids and a description of what it shows."""
+    """A chart as a Vega-Lite specification, with a name for ids and a description."""
 
     spec: dict[str, Any]
     name: str
     description: str
 
     def svg(self, theme: Theme) -> str:
-        """For inlining: its ids get a prefix, its root says what it shows."""
+        """For inlining: its ids get a prefix, its root a description."""
         return inline(self._drawn(theme, "transparent"), f"{self.name}-{theme.name}", self.description)
 
     def page(self) -> str:
@@ -108,7 +108,7 @@ class Chart:
 
 
 def load_vega() -> None:
-    """Starts loading what draws charts, which takes most of a second, beside what the caller does next."""
+    """Starts loading the chart library in the background, which takes most of a second."""
 
     def draw_nothing() -> None:
         Chart({"mark": "point"}, "", "").svg(PLAIN)
@@ -175,7 +175,7 @@ def slim(svg: str) -> str:
 
 
 def inline(svg: str, prefix: str, description: str) -> str:
-    """An SVG document made fit to stand inside a page beside others.
+    """An SVG document prepared for inlining in a page with others.
 
     >>> inline('<svg xmlns="http://www.w3.org/2000/svg"><g id="a" clip-path="url(#a)"/></svg>', "p", "x<y")
     '<svg role="img" aria-label="x&lt;y"><g id="p-a" clip-path="url(#p-a)"/></svg>'

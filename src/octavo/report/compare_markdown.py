@@ -6,7 +6,7 @@ from octavo.report.plain import capital, condition_text
 
 
 def render(document: Comparison) -> str:
-    """What was decided, a table for each run and condition, what differs, and the limits."""
+    """The decisions, a table for each run and condition, the differences, and the limitations."""
     letters = names(document)
     runs = [
         f"- {letters[run['id']]}: {safe(run['id'])}, {safe(run['workload'])}, {run['used']} of {run['trials']} trials"

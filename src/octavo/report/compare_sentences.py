@@ -1,4 +1,4 @@
-"""What every kind of comparison says: rows of text, and the sentence of conclusion."""
+"""Texts of every format of a comparison: rows, and the sentences of conclusion."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class ComparisonTable:
 
 
 def names(document: Comparison) -> dict[str, str]:
-    """What runs are called, by id: A is the reference."""
+    """The letters of runs, by id: A is the reference."""
     return {run["id"]: letter(place) for place, run in enumerate(document["runs"])}
 
 
@@ -84,7 +84,7 @@ def _line(row: Row, effect: Row | None, unit: str | None) -> ComparisonRow:
 
 
 def tone(verdict: str) -> str:
-    """What a verdict says, as reports colour it.
+    """The tone of a verdict, by which reports colour it.
 
     >>> tone("gains less"), tone("same within 3 %"), tone("undecided (no interval)")
     ('worse', 'same', 'undecided')
@@ -94,7 +94,7 @@ def tone(verdict: str) -> str:
 
 
 def conclusion(document: Comparison) -> str:
-    """What was decided, in a few sentences."""
+    """The decisions, in a few sentences."""
     late: list[Row] = document["newly_cancelled"]
     regressions = [row for row in late if row.get("regression") == "yes"]
     others = [row for row in late if row not in regressions]
@@ -173,7 +173,7 @@ def _first_six(cells: Sequence[str]) -> str:
 
 
 def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:
-    """What the runs do not have alike, as a table: heads and rows."""
+    """The differences between the runs, as a table: heads and rows."""
     heads = ["", *names(document).values()]
     return heads, [[clean(row["what"]), *(_shown_fact(row["what"], value) for value in row["values"])]
                    for row in document["differences"]]  # fmt: skip

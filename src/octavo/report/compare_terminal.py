@@ -1,4 +1,5 @@
-"""A comparison on a terminal: what was decided, a table for each run and condition, what differs, and the limits."""
+"""A comparison on a terminal: the decisions, a table for each run and condition, the differences, and the
+limitations."""
 
 from rich.console import Console
 from rich.table import Table as RichTable

@@ -1,4 +1,4 @@
-"""Questions to the report document: which conditions, which cells, which effect, what was left out.
+"""Queries on the report document: conditions, cells, effects, uncounted trials.
 
 The document is the plain dict that `octavo.analysis` makes. Nothing here changes it or computes statistics.
 """
@@ -92,7 +92,7 @@ def main_cells(document: Document, condition: str) -> tuple[list[Row], list[Row]
 
 
 def is_imported(document: Document) -> bool:
-    """Whether it was measured elsewhere: it has no seed, and what it ran on is as unknown as its files leave it."""
+    """Whether it was measured elsewhere: it has no seed, and of its machine only what its files contain is known."""
     return "imported" in document["environment"]
 
 
@@ -164,7 +164,7 @@ def noise(document: Document, condition: str) -> Row | None:
 
 
 def tone(effect: Row | None) -> str:
-    """What a verdict says, as one of the keys of SIGNS.
+    """The tone of a verdict, as one of the keys of SIGNS.
 
     >>> tone({"verdict": "faster"}), tone({"verdict": "same within 3 %"}), tone(None)
     ('better', 'same', 'none')
@@ -231,7 +231,7 @@ def unit(document: Document, metric: str) -> str | None:
 
 @once
 def attempted(document: Document) -> list[Row]:
-    """The trials that were begun; a skipped cell has a note among the trials that says why."""
+    """The trials that were begun; a skipped cell has a note with the reason among the trials."""
     return [trial for trial in document["trials"] if trial["status"] != "skipped"]
 
 
@@ -256,15 +256,16 @@ def _reason(trials: Sequence[Row]) -> str:
 
 
 def facts_of(trial: Row) -> Row:
-    """What else is known of a trial."""
+    """Further facts of a trial."""
     found: Row | None = trial.get("facts")
     return found or {}
 
 
 def rule_of(trial: Row) -> str:
-    """What trials that are not counted are grouped by: the rule, else the reason without its figures.
+    """The key by which uncounted trials are grouped: the rule, else the reason without its figures.
 
-    Of an invalid trial's reason that is its beginning: then come limits and culprits, which differ from trial to trial.
+    For an invalid trial that is the beginning of its reason, before limits and culprits, which differ from trial to
+    trial.
 
     >>> rule_of({"status": "invalid", "reason": "3.1 % stolen (more than 2%), most by x"})
     '# % stolen'
@@ -278,7 +279,7 @@ def rule_of(trial: Row) -> str:
 
 @once
 def settings_that_differ(document: Document) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Settings with more than one value over the cells: name, what it follows, and (where, value) pairs.
+    """Settings with more than one value over the cells: name, the factor that it follows, and (where, value) pairs.
 
     Where one factor alone explains the values the pairs are that factor's levels, else they are cells.
     """

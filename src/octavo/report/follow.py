@@ -1,6 +1,6 @@
-"""A run that is going on, shown again whenever a trial is stored, until it ends.
+"""An active run, shown again whenever a trial is stored, until it ends.
 
-What looks on runs beside what is measured: after each drawing it rests so long that it takes SHARE of one CPU at most.
+It runs concurrently with the measurement: after each drawing it sleeps long enough to take at most SHARE of one CPU.
 """
 
 import io
@@ -31,7 +31,7 @@ LOOK, REFRESH = 0.5, 10
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What of a run can change; a new state is worth a new drawing."""
+    """The state of a run that can change; a new state is drawn again."""
 
     status: str
     trials: int
@@ -44,9 +44,9 @@ class RunState:
 
 
 def follow(store: Store, run: str, console: Console, html: Path | None) -> None:
-    """Draws the run on the terminal (or says a line a trial where there is none), or writes its page, until it ends.
+    """Draws the run on the terminal (or prints a line per trial without one), or writes its page, until it ends.
 
-    Ctrl-C leaves it; the run goes on. The whole report stays on the terminal. Raises OctavoError.
+    Ctrl-C quits; the run continues. The whole report stays on the terminal. Raises OctavoError.
     """
     live = Live(console=console, screen=True, auto_refresh=False) if console.is_terminal and html is None else None
     state = None

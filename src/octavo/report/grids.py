@@ -1,7 +1,7 @@
 """Small heatmaps as tables: one for each number of a run whose cells are a grid of two factors.
 
 They are HTML and not drawings: a page may have a hundred of them, each with its figures, for a few kilobytes. The same
-squares make the heatmap of a terminal. Colours follow steps of the ratio, and every square says its figure.
+squares make the heatmap of a terminal. Colours follow steps of the ratio, and every square has its figure.
 """
 
 import math
@@ -136,7 +136,7 @@ def best_sheet(document: Document, best: Row) -> Sheet:
     names = [item for item in item_names(document, document["run"]["primary_metric"]) if item in plans or any(
         effect["item"] == item for effect in best["effects"])]  # fmt: skip
     made = [grid(document, here, effects, item, plans.get(item or "")) for item in (None, *names)]
-    return Sheet(f"{best['name']}, as the published figures have it", made[0], made[1:])
+    return Sheet(f"{best['name']}, as in the published figures", made[0], made[1:])
 
 
 def grid(
@@ -235,7 +235,7 @@ def step_of(ratio: float) -> int:
 
 
 def colour(step: int, theme: Theme) -> tuple[int, int, int]:
-    """The colour of a step. Even the first one can be told from none."""
+    """The colour of a step. Even the first one is distinguishable from none."""
     share = (abs(step) + 0.5) / (len(STEPS) + 0.5) if step else 0.0
     return diverging(math.copysign(share, step), theme)
 

@@ -1,4 +1,4 @@
-"""What a report says of single items: heatmaps, plans, groups, and what cannot matter and how much it scatters."""
+"""The results of single items in a report: heatmaps, plans, groups, negative controls and scatter."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -53,8 +53,8 @@ def steps(document: Document) -> list[tuple[str, str]]:
 
 
 def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
-    """By item: how many plans, and what was decided with which, of the primary metric in all cells but the controls;
-    of the minima where there are any, else of the first condition with plans."""
+    """By item: the number of plans, and the decisions with each kind of plan, for the primary metric in all cells
+    except the controls; of the minima if there are any, else of the first condition with plans."""
     metric, best = document["run"]["primary_metric"], document.get("best_of")
     source = best or document
     plans: Sequence[Row] = source.get("plans", ())
@@ -102,7 +102,7 @@ def _counts(effects: Sequence[Row]) -> list[int]:
 
 
 def item_sentences(document: Document) -> list[str]:
-    """What stands out of the items, for every kind of report."""
+    """Notable results of the items, for every kind of report."""
     return [
         *_bottleneck_sentences(document), *_plan_sentences(document), *_capture_sentences(document),
         *_noise_sentences(document), *_group_sentences(document),

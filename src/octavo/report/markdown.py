@@ -33,7 +33,7 @@ WIDTH = 78
 
 
 def render(document: Document) -> str:
-    """Verdicts first, then a table a condition, what was left out, the limits, the machine, the plan."""
+    """Verdicts first, then a table for each condition, uncounted trials, limitations, machine and plan."""
     document = remembered(document)
     run = document["run"]
     parts = [f"# {safe(run['name'])}"]

@@ -1,4 +1,4 @@
-"""What is asked of a document again and again is answered once: of 80 conditions each asks for all effects."""
+"""Caches repeated queries on a document: each of 80 conditions queries all effects."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Remembered(dict[str, Any]):
-    """A document that is shown and no longer changed, with the answers to what was asked of it."""
+    """A document that no longer changes, with cached results of functions on it."""
 
     def __init__(self, document: Any) -> None:
         super().__init__(document)

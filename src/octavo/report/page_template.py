@@ -30,7 +30,7 @@ def style(*more: str) -> Markup:
 
 
 def figure(chart: Chart, caption: str) -> dict[str, Any]:
-    """A chart in both themes, drawn once, with what is said below it."""
+    """A chart in both themes, drawn once, with its caption."""
     plain = chart.svg(PLAIN)
     return {"light": own(coloured(plain, LIGHT)), "dark": own(coloured(plain, DARK)), "caption": caption}
 

@@ -59,7 +59,7 @@ def is_forest(document: Document) -> bool:
 
 
 def forest_heading(document: Document) -> str:
-    """What the estimates are."""
+    """The heading of the estimates."""
     what = clip(clean(title(document, document["run"]["primary_metric"])), 60)
     return f"{capital(what)} relative to {_baseline(document) or 'the baseline'}"
 
@@ -75,7 +75,7 @@ def _is_compared(cell: Mapping[str, Any]) -> bool:
 
 
 def heading(document: Document) -> str:
-    """What the squares are."""
+    """The heading of the squares."""
     baseline = _baseline(document)
     name = f" ({baseline})" if baseline else ""
     what = clip(clean(title(document, document["run"]["primary_metric"])), 60)

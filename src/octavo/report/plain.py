@@ -1,4 +1,4 @@
-"""Levels, cells and conditions in prose: `4kB` is a level, and 4 kB data pages are what it means."""
+"""Levels, cells and conditions in prose: `4kB` is a level, "4 kB data pages" its meaning."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def spaced(text: object) -> str:
 
 
 def condition_text(condition: str) -> str:
-    """A condition as prose: what it means first."""
+    """A condition as prose, its meaning first."""
     return in_prose(clean(condition))
 
 
@@ -85,7 +85,7 @@ def _single(factor: str) -> str:
 
 
 def cell_heading(document: Document) -> str:
-    """What heads a column of cells: the factors that their labels name."""
+    """The heading of a column of cells: the factors in their labels."""
     factors = compared(document)
     named = all(
         cell["control"] or cell["label"] == "/".join(str(cell["levels"].get(factor)) for factor in factors)

@@ -1,6 +1,6 @@
-"""How a run went: why it ended, how each cell came to its verdict, what was missing and what disturbed it.
+"""The history of a run: why it ended, how each cell came to its verdict, missing results and disturbances.
 
-Questions to the document, as in `octavo.report.document`. Keys that an older document lacks are read as empty.
+Queries on the document, as in `octavo.report.document`. Keys that an older document lacks are read as empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ ENOUGH = 5
 
 @dataclass(frozen=True)
 class CellHistory:
-    """How one cell came to its verdict: the trials it took, and why there are no more."""
+    """The history of a cell's verdict: its trials, and why there are no more."""
 
     label: str
     rounds: int
@@ -62,7 +62,7 @@ def given_up(document: Document) -> dict[str, str]:
 
 @once
 def absent(document: Document) -> dict[str, str]:
-    """A word for every cell without an estimate that says why there is none."""
+    """For every cell without an estimate, the reason in a word."""
     return dict.fromkeys(skipped(document), "skipped") | dict.fromkeys(given_up(document), "given up")
 
 
@@ -127,7 +127,7 @@ def _why(document: Document, effect: Row) -> str:
 
 
 def rounds_text(document: Document) -> str:
-    """How many rounds there were, of how many where a run goes on to a number of them.
+    """The number of rounds, and of how many if the run continues to a fixed number.
 
     >>> run = {"rounds": 6, "rounds_finished": 4, "status": "running", "budget_seconds": None}
     >>> rounds_text({"run": run}), rounds_text({"run": run | {"status": "finished", "ending": "decided"}})
@@ -154,7 +154,7 @@ def loads_text(document: Document) -> str:
 
 
 def ending_sentence(document: Document) -> str | None:
-    """Why a finished run has no more rounds; None while that is not known. What it left open is among the limits."""
+    """Why a finished run has no more rounds; None if unknown. Undecided cells are among the limitations."""
     run = document["run"]
     why = {
         "decided": "because no cell needs more trials",
@@ -182,13 +182,13 @@ def parts_sentence(document: Document) -> str | None:
 
 
 def disturbances(document: Document) -> list[Row]:
-    """What the checks of the host found before the run that disturbs measurements."""
+    """The disturbances that the host checks found before the run."""
     return [row for row in document["environment"].get("host_checks", ()) if row["severity"] == "disturbs"]
 
 
 @once
 def phases(document: Document) -> list[tuple[str, float]]:
-    """What share of the trials' time was spent on which phase, the largest first; empty where it was not timed."""
+    """The share of the trials' time by phase, the largest first; empty if it was not timed."""
     total: dict[str, float] = {}
     whole = 0.0
     for trial in document["trials"]:
@@ -202,7 +202,7 @@ def phases(document: Document) -> list[tuple[str, float]]:
 
 
 def time_sentence(document: Document) -> str | None:
-    """How much of the trials' time was measuring, and what the rest was."""
+    """The share of the trials' time spent measuring, and on what the rest was spent."""
     found = dict(phases(document))
     if MEASURING not in found:
         return None

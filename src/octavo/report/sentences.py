@@ -36,7 +36,7 @@ def noise_sentence(document: Document, condition: str) -> str:
 
 
 def status_sentence(document: Document) -> str | None:
-    """What a run that is not finished says on top; None when it is finished."""
+    """The status of an unfinished run, shown on top; None if it is finished."""
     run = document["run"]
     if run["status"] == "finished":
         return None
@@ -118,7 +118,7 @@ def missing_sentence(word: str, reason: str, cells: Sequence[str]) -> str:
 
 
 def run_notes(document: Document) -> list[str]:
-    """How the run went, as sentences: its parts, and the cells without an answer."""
+    """Sentences about the course of the run: its parts, and the cells without an answer."""
     found = [parts_sentence(document)]
     found += [f"{missing_sentence(word, reason, mine)}." for word, reason, mine in missing_cells(document)]
     return [sentence for sentence in found if sentence]

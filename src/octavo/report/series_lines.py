@@ -1,4 +1,4 @@
-"""Series as the lines of a chart: what each cell's look like, in which unit, and with how many points."""
+"""Series as the lines of a chart: the style of each cell's lines, their unit and number of points."""
 
 import math
 import re
@@ -38,9 +38,10 @@ class ChartLine:
 
 
 def line_styles(document: Document) -> dict[str, LineStyle]:
-    """How each cell's lines look: baselines neutral, the A/A control too but dashed, each label with its own colour.
+    """The style of each cell's lines: baselines neutral, the A/A control too but dashed, each label with its own
+    colour.
 
-    Of more labels than there are colours, a line tells only the level of the first compared factor.
+    With more labels than colours, a line's colour shows only the level of the first compared factor.
     """
     cells: list[Row] = document["cells"]
     neutral = {str(cell["label"]) for cell in cells if cell["baseline"]}
@@ -113,7 +114,7 @@ def thin(seconds: Sequence[float], values: Sequence[float], most: int) -> tuple[
 
 
 def scale_of(unit: str, highest: float) -> tuple[float, str]:
-    """What values are multiplied by, and the unit that they then have: PostgreSQL's kB, MB and GB; percent.
+    """The factor by which values are multiplied, and their unit afterwards: PostgreSQL's kB, MB and GB; percent.
 
     >>> scale_of("bytes", 3e6), scale_of("kB/s", 100.0), scale_of("fraction", 0.3), scale_of("1/s", 12)
     ((9.5367431640625e-07, 'MB'), (1.0, 'kB/s'), (100.0, '%'), (1.0, 'a second'))

@@ -1,7 +1,7 @@
 """A static site of every run in the store: a list with question, answer and a thumbnail, and a page for each run.
 
 It needs no network and no server, and has no script. Runs of one plan have a page that compares each with the one
-before it. Everything that a run says is escaped.
+before it. All text of a run is escaped.
 """
 
 import re
@@ -53,9 +53,9 @@ class Listed:
 
 
 def write_site(store: Store, runs: Sequence[str], target: Path, said: Callable[[str], None] = lambda _: None) -> Path:
-    """Writes the site of these runs, newest first, in place of what an earlier call wrote, and returns its index.
+    """Writes the site of these runs, newest first, replacing that of an earlier call, and returns its index.
 
-    `said` is told each run as it begins. A run that cannot be shown is listed with the reason. Raises OctavoError.
+    `said` gets each run as it begins. A run that cannot be shown is listed with the reason. Raises OctavoError.
     """
     if not runs:
         raise UsageError("no runs yet; start one with: octavo run oltp-blocks-demo")

@@ -1,7 +1,7 @@
-"""A directory of files that takes the place of an earlier one whole, and of nothing else.
+"""A directory of files that atomically replaces an earlier one, and nothing else.
 
-The files are written beside it, in a directory that only we can enter, and the two are exchanged by one system call
-where the kernel and the filesystem have it (renameat2(2), RENAME_EXCHANGE). Whoever reads sees the old site or the new.
+The files are written next to it, in a directory that only we can enter, and the two are exchanged by one system call if
+the kernel and the filesystem support it (renameat2(2), RENAME_EXCHANGE). Readers see the old site or the new one.
 """
 
 import ctypes
@@ -86,7 +86,7 @@ def refuse_foreign(target: Path) -> None:
         raise HostError(f"{target} cannot be read: {error.strerror}; name another directory") from error
     if not stat.S_ISDIR(facts.st_mode):
         what = "a link" if stat.S_ISLNK(facts.st_mode) else "no directory"
-        raise HostError(f"{target} is {what}; name a directory that is empty or not there")
+        raise HostError(f"{target} is {what}; name a directory that is empty or does not exist")
     if (owner := owner_of(facts)) != os.geteuid():
         raise HostError(f"{target} belongs to user {owner}; name a directory of your own")
     present = set(_files(target))
@@ -94,7 +94,7 @@ def refuse_foreign(target: Path) -> None:
     if strange:
         raise HostError(
             f"{target} has files that --site did not write ({strange[0]}{' and others' if len(strange) > 1 else ''}); "
-            "name a directory that is empty or not there"
+            "name a directory that is empty or does not exist"
         )
 
 

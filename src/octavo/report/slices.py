@@ -1,4 +1,4 @@
-"""How a condition was measured in slices: their length, the turns, what others disturbed, and the carry-over."""
+"""How a condition was measured in slices: their length, the turns, disturbance by others, and the carry-over."""
 
 from octavo.report import numbers
 from octavo.report.document import Document, Row

@@ -1,4 +1,4 @@
-"""What the page's verdicts and tables say, as text ready to be set; the template only arranges it."""
+"""The contents of the page's verdicts and tables as text; the template only arranges it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -35,8 +35,8 @@ _ROWS_SHOWN = 60
 
 
 def verdict_table(document: Document, condition: str) -> dict[str, Any]:
-    """The cells of a condition with what was decided of each: `rows` are shown first, `more` the others. Controls of
-    either kind are not among them."""
+    """The cells of a condition with their verdicts: `rows` are shown first, `more` are the others. Controls of either
+    kind are not included."""
     summary, effects = summaries(document), effects_by_key(document)
     primary, negative, missing = document["run"]["primary_metric"], negative_controls(document), absent(document)
     bottlenecks = {row["cell"]: named(row["resource"]) for row in document.get("bottlenecks", ())}
@@ -73,7 +73,7 @@ def unfolded(tables: Sequence[Mapping[str, Any]]) -> int:
 
 
 def controls(document: Document, condition: str) -> dict[str, Any]:
-    """What the controls of a condition gave: the noise floor, and a sentence for each negative control."""
+    """The results of a condition's controls: the noise floor, and a sentence for each negative control."""
     negative = negative_controls(document)
     sentences = [one["sentence"] for one in verdicts_of(document, condition) if one["cell"] in negative]
     return {"condition": condition, "noise": noise_sentence(document, condition), "negative": sentences}
@@ -91,7 +91,7 @@ def sentences(document: Document, condition: str) -> list[dict[str, str]]:
 
 
 def statistical_model(document: Document, condition: str) -> dict[str, Any] | None:
-    """What a condition's intervals rest on, and how each cell came to its verdict; None where neither is known."""
+    """The model behind a condition's intervals, and the history of each cell's verdict; None if neither is known."""
     row, found = model(document, condition), steps(document, condition)
     if row is None and not found:
         return None

@@ -1,6 +1,6 @@
-"""The report on a terminal: tables by condition, a sentence of verdict, what was left out, the limits.
+"""The report on a terminal: tables by condition, verdict sentences, uncounted trials, limitations.
 
-Colour only repeats what a sign and a word already say.
+Colour only repeats a sign and a word.
 """
 
 from collections.abc import Sequence
@@ -235,7 +235,7 @@ def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]
 
 
 def note(cell: Row, negative: set[str]) -> str:
-    """What a cell is for, behind its label."""
+    """The role of a cell, shown after its label."""
     return " (A/A)" if cell["control"] else " (negative control)" if cell["id"] in negative else ""
 
 

@@ -1,6 +1,7 @@
-"""A file for the user, written beside its place and renamed: never seen by half, never written through a link.
+"""A file for the user, written next to its destination and renamed: never visible in part, never written through a
+link.
 
-Whoever may write into a shared directory such as /tmp can plant a link or a file there before us.
+In a shared directory such as /tmp others can create a link or a file there before us.
 """
 
 import os
@@ -13,9 +14,9 @@ from octavo.host.owner import owner_of
 
 
 def make_directory_for_files(directory: Path) -> None:
-    """Makes it, with its parents: who names a directory means one; who misspells a file does not.
+    """Creates the directory with its parents, because a directory that the user names is meant to exist.
 
-    Raises HostError when it cannot be made, or is somebody else's in a shared directory.
+    Raises HostError if it cannot be created, or belongs to somebody else in a shared directory.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Single trials as points: value, ratio to the baseline trial of the round, order in the run.
 
-Only what the charts show; the estimates and intervals come from the document. Of a run with more trials than a
-chart can show, the trials of every n-th round are taken: whole rounds, so that each cell is there alike.
+Only what the charts show; the estimates and intervals come from the document. If a run has more trials than a chart can
+show, the trials of every n-th round are taken: whole rounds, so that all cells are represented equally.
 """
 
 import math

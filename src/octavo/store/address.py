@@ -1,4 +1,4 @@
-"""Which store: the file in OCTAVO_HOME, or the PostgreSQL database that OCTAVO_STORE names, for a team."""
+"""The address of the store: the file in OCTAVO_HOME, or the PostgreSQL database that OCTAVO_STORE names, for a team."""
 
 import os
 from collections.abc import Mapping
@@ -51,9 +51,9 @@ StoreAddress = Path | ServerAddress
 
 
 def store_address() -> StoreAddress:
-    """Where runs are stored. Raises UsageError when OCTAVO_STORE names no PostgreSQL database.
+    """The address of the store. Raises UsageError if OCTAVO_STORE does not name a PostgreSQL database.
 
-    What libpq's variables say is read at the first call: who starts a server of our own forgets them
+    libpq's variables are read at the first call, because starting a server of our own removes them
     (`own_connection.forget_environment`).
     """
     url = os.environ.get(VARIABLE)

@@ -1,4 +1,4 @@
-"""Who works on a run in a store that several hosts share: the coordinator holds an advisory lock in the server.
+"""The claim on a run in a store that several hosts share: its coordinator holds an advisory lock in the server.
 
 The server frees it when the coordinator's connection ends, however that ends, so nothing has to be cleaned up, and a
 read-only role sees it in pg_locks (https://www.postgresql.org/docs/18/explicit-locking.html#ADVISORY-LOCKS).

@@ -1,4 +1,4 @@
-"""SQLAlchemy's engines for the two databases, and what only one of them needs."""
+"""SQLAlchemy's engines for the two databases, and their special settings."""
 
 import sqlite3
 import time
@@ -73,7 +73,7 @@ def is_sqlite(connection: Connection) -> bool:
 
 
 def begin_to_read(connection: Connection) -> Connection:
-    """One state of the store for all that is read: a trial that is committed meanwhile is not seen by half."""
+    """One snapshot of the store for all reads, so that a trial committed meanwhile is not seen in part."""
     if is_sqlite(connection):
         connection.exec_driver_sql("BEGIN")
         return connection
@@ -89,13 +89,13 @@ def begin_to_make(connection: Connection) -> None:
 
 
 def driver_error(error: Exception) -> Exception:
-    """What the driver said, out of SQLAlchemy's error."""
+    """The driver's error within SQLAlchemy's error."""
     original = getattr(error, "orig", None)
     return original if isinstance(original, Exception) else error
 
 
 def driver_errors() -> tuple[type[Exception], ...]:
-    """What the drivers raise where SQLAlchemy does not stand between."""
+    """The errors that drivers raise outside of SQLAlchemy."""
     import psycopg
 
     return sqlite3.Error, psycopg.Error

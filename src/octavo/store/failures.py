@@ -1,4 +1,4 @@
-"""What can go wrong with the store, as one line with the way out. Without SQLAlchemy, as the quick list is."""
+"""Errors of the store, as one line with the fix. It does not import SQLAlchemy, and neither does the fast list."""
 
 import shutil
 import sqlite3
@@ -75,7 +75,8 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
 
 
 def is_refused(error: Any) -> bool:
-    """Whether the database refused what was to be stored, and will again: a value, not the server or its tables.
+    """Whether the database rejected the data, and will reject it again: because of a value, not of the server or its
+    tables.
 
     `error` is the driver's: SQLite's result codes, SQLSTATE classes 22 (data) and 23 (integrity), or no code at all
     where the driver itself had no way to send it (psycopg: DataError, and ProgrammingError for a type that it does not

@@ -1,7 +1,8 @@
-"""Ended trials that the store has not acknowledged yet: a file each in OCTAVO_HOME, durable before anybody says so.
+"""Ended trials that the store has not acknowledged yet: a file each in OCTAVO_HOME, synced before the trial is
+reported.
 
-A trial is kept first, then sent, and dropped when the store has committed it. Whatever is killed or cut off between
-two of these, it is sent again: the store knows it by its identity. One that can never be stored is set aside.
+A trial is kept first, then sent, and dropped when the store has committed it. If something is killed or disconnected in
+between, it is sent again: the store recognises it by its identity. A trial that can never be stored is set aside.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""The list of runs, read without SQLAlchemy, whose import alone takes longer than this answer may (0.3 s)."""
+"""The list of runs, read without SQLAlchemy, whose import alone takes longer than the limit for this command (0.3
+s)."""
 
 import os
 import sqlite3
@@ -26,10 +27,10 @@ READ_ONLY = "-c default_transaction_read_only=on"
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing, also where nothing may be written: a read-only disk, another user's home.
+    """A connection that changes nothing, and works where nothing may be written: a read-only disk, another user's home.
 
-    SQLite reads a store in WAL mode only where it can make its -shm file, unless it is told that nobody writes
-    (https://www.sqlite.org/wal.html#read_only_databases). When the log is gone, all that it had is in the store.
+    SQLite reads a store in WAL mode only where it can make its -shm file, unless it is opened as immutable
+    (https://www.sqlite.org/wal.html#read_only_databases). Without a log, all its contents are in the store.
     """
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}", uri=True, timeout=10)
@@ -38,8 +39,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 def list_runs(store: StoreAddress) -> list[dict[str, Any]]:
     """The runs, newest first, each with `id`, `name`, `status`, `started`, `ended`, `trials` and `ok`.
 
-    A run that is marked as running but whose process is gone is `interrupted`. What is no time, as a team's store may
-    have, is None. Raises OctavoError.
+    A run that is marked as running but whose process has ended is `interrupted`. Invalid times, as a team's store may
+    have, are None. Raises OctavoError.
     """
     rows = _on_server(store) if isinstance(store, ServerAddress) else _in_file(store)
     for row in rows:

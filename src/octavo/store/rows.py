@@ -226,7 +226,7 @@ def _whole(value: int) -> int:
 
 
 def storable(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A document as both databases take it: null for what is no number (JSON has neither infinity nor NaN)."""
+    """A document that both databases accept: null for infinity and NaN, which JSON does not have."""
     try:
         json.dumps(plain := dict(content), allow_nan=False)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What a machine keeps of a run beside the store: a directory of its logs, and what was to be measured.
+"""Files of a run outside of the store: a directory of its logs, and the digest of its plan.
 
-A shared store may say anything: an id that leads elsewhere, or for a run that was begun here a plan that was not. Root
-reads the files that a plan names, for the servers' user; so it goes on with none but its own.
+A shared store is not trusted: it may have an id that leads to another path, or another plan for a run that was begun
+here. Root reads the files that a plan names, for the servers' user, so it continues only its own plans.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def check_plan(address: StoreAddress, run: str, plan: Mapping[str, Any], cells: 
     except FileNotFoundError:
         raise UsageError(f"{run} was not begun on this machine; continue it where it was") from None
     except (OSError, ValueError) as error:
-        raise HostError(f"what {run} was begun with cannot be read: {error}; start a new run") from error
+        raise HostError(f"the record of the plan of {run} cannot be read: {error}; start a new run") from error
     if begun != _digest(plan, cells):
         raise UsageError(
             f"{run} has another plan in the store than it was begun with and is not continued; start a new run, and "

@@ -1,6 +1,6 @@
-"""Sends ended trials to a store that may be away: each arrives exactly once, in order, at once or later.
+"""Sends ended trials to a store that may be unavailable: each arrives exactly once, in order, at once or later.
 
-One that the store will never take is set aside, so that those behind it arrive.
+A trial that the store will never accept is set aside, so that later ones arrive.
 """
 
 from octavo.errors import StoreAwayError, UnstorableError
@@ -16,7 +16,7 @@ _TRIAL_PATIENCE = 10.0
 
 
 class TrialSender:
-    """What the coordinator of a run adds its trials through. For a store that is a file it does nothing more."""
+    """The interface by which the coordinator of a run adds trials. For a store that is a file it adds nothing."""
 
     def __init__(self, store: Store, kept: KeptTrials | None = None, notice: Notice = unheard) -> None:
         """`notice` is given a line for each trial that is set aside."""

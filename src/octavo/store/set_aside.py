@@ -1,7 +1,8 @@
-"""Trials that no store will ever take: moved out of the way of those behind them, each with the reason, never deleted.
+"""Trials that no store will ever accept: moved aside so that later ones are stored, each with the reason, never
+deleted.
 
 A trial is two files in OCTAVO_HOME/set-aside-trials: `NAME.json` as it was, and `NAME.reason` with the run and the
-reason. The name is the digest of the content: a trial that is set aside again is the same.
+reason. The name is the digest of the content: setting a trial aside again changes nothing.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ _LONGEST_REASON = 1000
 
 @dataclass(frozen=True, slots=True)
 class SetAsideTrial:
-    """One of them. `run` is empty where the content does not say it."""
+    """A trial that was set aside. `run` is empty if the content does not contain it."""
 
     run: str
     reason: str
@@ -89,4 +90,4 @@ Notice = Callable[[str], None]
 
 
 def unheard(_: str) -> None:
-    """Ignores what it is given."""
+    """Ignores its argument."""

@@ -1,4 +1,4 @@
-"""The store on SQLAlchemy Core: SQLite, or PostgreSQL for a team. Each trial is committed whole, and only once."""
+"""The store on SQLAlchemy Core: SQLite, or PostgreSQL for a team. Each trial is committed atomically, and only once."""
 
 import dataclasses
 import time
@@ -116,9 +116,10 @@ class Store:
         self._engine.dispose()
 
     def claim(self, run: str) -> None:
-        """From now on this process works on the run: who reads a team's store sees that, and nobody else may.
+        """Claims the run for this process: readers of a team's store see that, and other coordinators are refused.
 
-        Where the store is a file the host's lock and the run's token say so. Raises UsageError when another does.
+        For a store in a file, the host's lock and the run's token do that. Raises UsageError if another process works
+        on it.
         """
         if isinstance(self.address, ServerAddress):
             if self._claim is not None:
@@ -142,7 +143,7 @@ class Store:
         self, run: str, status: RunStatus, *, token: str | None = None, ended: float | None = None,
         patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        """Notes how a run stands; `token` names the process that works on it from now on."""
+        """Stores the status of a run; `token` names the process that works on it from now on."""
         values: dict[str, Any] = {"status": status, "ended": ended}
         if token is not None:
             values["token"] = token
@@ -153,12 +154,12 @@ class Store:
         self._update_run(run, {"plan": storable(plan)})
 
     def set_environment(self, run: str, environment: Mapping[str, Any]) -> None:
-        """Notes what is known of the host and the builds once they are there."""
+        """Stores the facts about the host and the builds, once they exist."""
         self._update_run(run, {"environment": storable(environment)})
 
     def _update_run(self, run: str, values: Mapping[str, Any], patience: float = PATIENCE) -> None:
         def change() -> None:
-            with self._writing("how the run stands") as connection:
+            with self._writing("the status of the run") as connection:
                 connection.execute(update(schema.run).where(schema.run.c.id == run).values(**values))
 
         self._patiently(change, patience)
@@ -170,8 +171,8 @@ class Store:
     def add_trials(self, run: str, records: Sequence[TrialRecord], patience: float = 0.0) -> list[int]:
         """Commits ended trials in one transaction, and returns their ids.
 
-        One whose `identity` the store has is not stored again, so that who has no answer may send it once more. Raises
-        StoreAwayError when the server does not answer for so many seconds, HostError when they cannot be written,
+        One whose `identity` the store has is not stored again, so that a sender without a reply may send it once more.
+        Raises StoreAwayError if the server does not respond for so many seconds, HostError when they cannot be written,
         UnstorableError when one of them never can be: then none is stored.
         """
 
@@ -230,7 +231,7 @@ class Store:
             return record
 
     def has_run(self, run: str, patience: float = 0.0) -> bool:
-        """Whether the run is in this store. Raises StoreAwayError when that does not answer for so many seconds."""
+        """Whether the run is in this store. Raises StoreAwayError if the store does not respond for so many seconds."""
 
         def look() -> bool:
             with self._reading() as connection:
@@ -315,7 +316,7 @@ def _refusals_named() -> Generator[None, None, None]:
             raise
         raise UnstorableError(f"the store refuses it: {' '.join(str(cause).split())}") from error
     except (ValueError, TypeError, OverflowError) as error:
-        raise UnstorableError(f"the store has no place for it: {error}") from error
+        raise UnstorableError(f"the store cannot hold it: {error}") from error
 
 
 def _version(connection: Connection) -> int | None:

@@ -1,4 +1,5 @@
-"""A trial as JSON, whole and exactly: for the file that keeps it, and for its way from the host that measured it."""
+"""A trial as JSON, complete and exact: for the file that keeps it, and for sending it from the host that measured
+it."""
 
 import dataclasses
 import json
@@ -22,7 +23,7 @@ _STATUSES = ("ok", "invalid", "failed", "skipped")
 
 
 def encode(run: str, record: TrialRecord) -> bytes:
-    """The trial of a run. Python's JSON gives every double back as it was, and what is no number too."""
+    """The trial of a run. Python's JSON restores every double exactly, and also infinity and NaN."""
     values = {name: getattr(record, name) for name in _FIELDS}
     for name in ("settings", "build", "facts"):
         values[name] = None if values[name] is None else dict(values[name])

@@ -1,1 +1,1 @@
-"""Page accesses of a server, recorded, and what caches of other sizes and pages would have done with them."""
+"""Recorded page accesses of a server, and the simulation of other cache and page sizes on them."""

@@ -1,10 +1,10 @@
-"""What the core (`octavo._core`) gives for traces, as dicts. Sizes are bytes, times microseconds."""
+"""The dicts that the core (`octavo._core`) returns for traces. Sizes are bytes, times microseconds."""
 
 from typing import Literal, NotRequired, TypedDict
 
 
 class Missing(TypedDict):
-    """What of a trace is not there."""
+    """The missing parts of a trace."""
 
     accesses: int
     bytes: int
@@ -12,7 +12,7 @@ class Missing(TypedDict):
 
 
 class Relation(TypedDict):
-    """A relation as the catalog describes it; 0 for what is not known, `name` with `--names` only."""
+    """A relation as the catalog describes it; 0 for unknown, `name` with `--names` only."""
 
     tablespace: int
     database: int
@@ -26,7 +26,7 @@ class Relation(TypedDict):
 
 
 class WalStretch(TypedDict):
-    """What was written to the WAL from `start` to `end`; 0 for what is not known."""
+    """The WAL written from `start` to `end`; 0 for unknown."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class WalStretch(TypedDict):
 
 
 class Summary(TypedDict):
-    """What is in a trace."""
+    """The contents of a trace."""
 
     page_size: int
     reads: int
@@ -65,7 +65,7 @@ class Summary(TypedDict):
 
 
 class Totals(TypedDict):
-    """What went through a simulation."""
+    """The totals of a simulation."""
 
     accesses: int
     changes: int
@@ -84,7 +84,7 @@ class Curve(TypedDict):
 
 
 class BufferPoint(TypedDict):
-    """What PostgreSQL's buffer manager would have counted; of a sample all counts are those of the sample."""
+    """The counts of PostgreSQL's buffer manager; for a sample all counts are those of the sample."""
 
     page_size: int
     shared_buffers: int
@@ -101,7 +101,7 @@ class BufferPoint(TypedDict):
 
 
 class PageCacheCounts(TypedDict):
-    """What the kernel and the device below a simulated server did; sizes are bytes."""
+    """The counts of the kernel and the device below a simulated server; sizes are bytes."""
 
     requests_from_cache: int
     pages_wanted: int
@@ -117,7 +117,7 @@ class PageCacheCounts(TypedDict):
 
 
 class SimulationSnapshot(TypedDict):
-    """What a simulated server did up to a time."""
+    """The counts of a simulated server up to a time."""
 
     time: int
     trace_accesses: int
@@ -141,6 +141,6 @@ class SimulationSnapshot(TypedDict):
 
 
 class ServerCounts(SimulationSnapshot):
-    """What a simulated server did, and what it had done at each mark."""
+    """The counts of a simulated server, in total and at each mark."""
 
     series: list[SimulationSnapshot]

@@ -1,4 +1,4 @@
-"""Traces as files: read, cut, converted. Whatever the core refuses becomes an error that a user can act on."""
+"""Traces as files: read, cut, converted. Errors of the core become errors that a user can act on."""
 
 import errno
 import os
@@ -28,9 +28,9 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def reading(path: Path) -> Generator[Path, None, None]:
-    """A path for the core of the file that is opened here, never through a link that others could have put there.
+    """A path by which the core reads the file opened here, never through a link that others could have created.
 
-    Raises UsageError for what is not there, is no trace or cannot be simulated, HostError for what cannot be read.
+    Raises UsageError if it does not exist, is not a trace or cannot be simulated, HostError if it cannot be read.
     """
     try:
         descriptor = open_file(path)
@@ -42,7 +42,7 @@ def reading(path: Path) -> Generator[Path, None, None]:
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror or error}; see that it can be read") from error
+        raise HostError(f"{path}: {error.strerror or error}; check that it can be read") from error
     finally:
         os.close(descriptor)
 
@@ -54,8 +54,8 @@ def opened_as(descriptor: int) -> Path:
 
 @contextmanager
 def replacing(target: Path) -> Generator[Path, None, None]:
-    """A file to write, which takes the target's place when all went well. Raises HostError when it cannot be made, or
-    there is no room for it."""
+    """A file to write, which replaces the target on success. Raises HostError if it cannot be created, or the disk is
+    full."""
     target = target.absolute()
     refuse_planted(target.parent)
     refuse_planted(target)
@@ -78,11 +78,11 @@ def replacing(target: Path) -> Generator[Path, None, None]:
 
 
 def ignore_progress(_accesses: int) -> None:
-    """Of a caller who shows none."""
+    """For callers that show no progress."""
 
 
 def summarize(path: Path, observe: Observe = ignore_progress) -> Summary:
-    """What is in a trace. Raises UsageError when nothing of it is one, HostError when it cannot be read."""
+    """The contents of a trace. Raises UsageError if it is not a trace, HostError if it cannot be read."""
     with reading(path) as opened:
         return _core.trace_summary(opened, observe)
 
@@ -122,7 +122,8 @@ def cut(
 
 
 def import_(source: Path, format: str, target: Path, page_size: int) -> int:
-    """Makes a trace of another program's. Returns its accesses. Raises UsageError for what is none of this format."""
+    """Converts another program's trace. Returns its accesses. Raises UsageError if the file does not have this
+    format."""
     properties = [("recorder", f"octavo trace convert --from {format}"), ("source", format)]
     with reading(source) as opened, replacing(target) as beside:
         return _core.trace_import(opened, format, beside, page_size, properties)

@@ -1,6 +1,6 @@
-"""A trace that several workers simulate, each in a pass of its own: every page size for itself, which changes no curve,
-and where there are more workers than sizes, the pages of a size in parts by hash, each of which estimates all of its
-curve (SHARDS, Waldspurger et al., FAST 2015). Together these are one estimate."""
+"""A trace that several workers simulate, each in its own pass. Page sizes are separate, which changes no curve. With
+more workers than sizes, the pages of a size are divided by hash, and each part estimates the whole curve (SHARDS,
+Waldspurger et al., FAST 2015); the parts are combined into one estimate."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _COST_OF_SMALLER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What is simulated in one pass: pages of these sizes (bytes), the k-th of n parts of them by hash, from 0 on.
+    """The work of one pass: pages of these sizes (bytes), the k-th of n parts of them by hash, from 0 on.
     `concentrated`: the smaller sizes whose concentrated curve follows from one of these."""
 
     sizes: tuple[int, ...]
@@ -25,9 +25,9 @@ class Share:
 
 
 def shares(own: int, sizes: Sequence[int], workers: int, parts: int | None = None) -> list[Share]:
-    """What so many workers simulate of a trace with pages of `own` bytes: about as many shares, of about equal cost.
+    """The shares for so many workers of a trace with pages of `own` bytes: about as many shares, of about equal cost.
 
-    Pages are divided into `parts`; if that is left out, those of a size as far as there are more workers than sizes.
+    Pages are divided into `parts`; by default only if there are more workers than sizes.
 
     >>> [(share.sizes, share.part) for share in shares(8192, (8192, 16384, 32768), 2)]
     [((8192, 32768), (0, 1)), ((16384,), (0, 1))]

@@ -1,5 +1,5 @@
-"""What a trace says of its server, as far as it can be: a trace may be anybody's file, and what it says becomes sizes,
-counts and divisors of a simulation. What no server has is left out, as if the trace did not say it.
+"""Plausible server settings from a trace: a trace may come from anybody, and its values become sizes, counts and
+divisors of a simulation. Values that no server can have are left out, as if the trace did not contain them.
 
 Limits of settings are PostgreSQL's own (pg_settings, min_val and max_val) or wider.
 """

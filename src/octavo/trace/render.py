@@ -39,7 +39,8 @@ def curve_name(curve: dict[str, Any]) -> str:
 
 
 def verdict(document: dict[str, Any]) -> str:
-    """The first sentence: the page size with the best hit ratio at the server's shared_buffers, beside the trace's."""
+    """The first sentence: the page size with the best hit ratio at the server's shared_buffers, compared with the
+    trace's."""
     buffers, own = document["shared_buffers_bytes"], document["own_page_size_bytes"]
     if buffers is None:
         return "The trace does not contain shared_buffers; pass --shared-buffers."
@@ -56,7 +57,7 @@ def verdict(document: dict[str, Any]) -> str:
 
 
 def missing_lines(summary: Summary) -> list[str]:
-    """What of a trace is not there, a line each."""
+    """The missing parts of a trace, a line each."""
     missing, found = summary["missing"], list[str]()
     if missing["accesses"] or missing["bytes"]:
         found.append(f"damaged: {missing['accesses']:,} accesses and {missing['bytes']:,} bytes cannot be read")

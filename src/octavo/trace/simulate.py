@@ -1,4 +1,4 @@
-"""What servers of other sizes would have done with a trace: the document of `octavo trace simulate`."""
+"""Simulates servers of other sizes on a trace: the document of `octavo trace simulate`."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ MOST_SERVERS = 256
 
 @dataclass(frozen=True, slots=True)
 class SimulatedServer:
-    """A server. Sizes are bytes; without a page cache (`None`) only what it asks the kernel for is counted.
+    """A server. Sizes are bytes; without a page cache (`None`) only its requests to the kernel are counted.
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
     ("concentrated"), or each in turn ("spread"); else it is "merged". Above `dirty_background` (None: a tenth of the
@@ -66,9 +66,9 @@ class SimulatedServer:
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """What is asked of a trace: every combination is a server. Sizes are bytes; what is empty is the recorded one's.
+    """A request: every combination is a server. Sizes are bytes; empty values are the recorded server's.
 
-    `memory` is what shared_buffers and the page cache have together.
+    `memory` is the size of shared_buffers and page cache together.
     """
 
     path: Path
@@ -83,7 +83,7 @@ class SimulationRequest:
 
 
 def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int = 1024) -> tuple[int, ...]:
-    """Bytes of an option's sizes. Raises UsageError for what is no size, or is not allowed.
+    """Bytes of an option's sizes. Raises UsageError for an invalid size, or one that is not allowed.
 
     >>> sizes("--data-block", "4kB,8kB", (4096, 8192)), sizes("--memory", None)
     ((4096, 8192), ())
@@ -94,9 +94,9 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
     for size in found:
         if allowed and size not in allowed:
             ends = f"{format_size(allowed[0])} to {format_size(allowed[-1])}"
-            raise UsageError(f"{option} {format_size(size)}: it has to be a power of two from {ends}")
+            raise UsageError(f"{option} {format_size(size)}: it must be a power of two from {ends}")
         if not allowed and not least <= size < 2**50:
-            raise UsageError(f"{option} {format_size(size)}: it has to be from {format_size(least)} to 1024TB")
+            raise UsageError(f"{option} {format_size(size)}: it must be from {format_size(least)} to 1024TB")
     return found
 
 
@@ -244,20 +244,20 @@ def _described(
 
 
 def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str]:
-    """What the figures do not say, most important first."""
+    """Limitations of the figures, most important first."""
     own = summary["page_size"]
     found: list[str] = []
     if (share := lost_share(summary)) > MOST_LOST:
-        found.append(f"{share:.1%} of the accesses are lost: counts are those of the rest")
+        found.append(f"{share:.1%} of the accesses are lost: counts are of the rest")
     if summary["missing"]["is_cut"]:
         found.append("the trace is cut: its end is missing")
     if summary["events"].get("pause_microseconds"):
-        found.append("recorded in slices: the simulation goes on behind a pause as if nothing had been between")
+        found.append("recorded in slices: the simulation continues after each gap as if nothing had happened in it")
     found.append("caches are empty at the beginning: a short recording overstates reads")
     if not summary["changes"] + summary["full_page_images"]:
         found.append(
             "the trace has no changes of pages: writes, checkpoints and full-page images are not simulated, and "
-            "evicted pages are taken for clean"
+            "evicted pages are assumed to be clean"
         )
     elif (settings := summary["settings"]).get("full_page_writes") == "off":
         found.append("full_page_writes is off: full-page images are those that the server would have with it on")
@@ -268,12 +268,12 @@ def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str
         )
     if any(point.data_block < own for point in points):
         found.append(
-            f"blocks smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two "
-            "ends are shown; scans read all parts"
+            f"blocks smaller than {human_size(own)}: a trace does not record which part of a page was needed, so two "
+            "bounds are shown; scans read all parts"
         )
     if any(point.data_block > own for point in points):
         found.append(
-            f"blocks larger than {human_size(own)} are merged neighbours; fillfactor and headers are not in it"
+            f"blocks larger than {human_size(own)} are merged neighbours; fillfactor and headers are not considered"
         )
     if any(point.page_cache is not None for point in points):
         found.append(

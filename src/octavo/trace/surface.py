@@ -33,12 +33,12 @@ _BULK_WRITE_RING = 16 * 1024**2
 _MOST_COMBINED = {180000: 128, 170000: 32}
 # Processes beside max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of 18).
 _OTHER_BACKENDS = 74
-_NO_SIZE = "it has to be a power of two from 1kB to 32kB"
+_NO_SIZE = "it must be a power of two from 1kB to 32kB"
 
 
 @dataclass(frozen=True, slots=True)
 class SurfaceRequest:
-    """What is asked of a trace. Sizes are bytes; `rate` is the part of the pages that is followed, None for all."""
+    """A request. Sizes are bytes; `rate` is the sampled fraction of the pages, None for all."""
 
     path: Path
     page_sizes: tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class SurfaceRequest:
 
 
 def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
-    """Bytes of page sizes such as 8kB. Raises UsageError for what is no data block of PostgreSQL.
+    """Bytes of page sizes such as 8kB. Raises UsageError for a size that PostgreSQL's data blocks cannot have.
 
     >>> page_sizes(["4kB", "32kB"])
     (4096, 32768)
@@ -67,7 +67,7 @@ class Simulator(Protocol):
     def curves(
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
     ) -> tuple[Totals, list[Curve], int]:
-        """LRU curves of page sizes, and the number of parts that the pages of a size were divided into at the most."""
+        """LRU curves of page sizes, and the largest number of parts into which the pages of a size were divided."""
         ...
 
     def buffers(
@@ -113,7 +113,7 @@ def threads_of(request: SurfaceRequest) -> int:
 def surface(
     request: SurfaceRequest, observe: Observe = ignore_progress, simulator: Simulator | None = None
 ) -> dict[str, Any]:
-    """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
+    """The document. Raises UsageError for an invalid trace or size, HostError if the file cannot be read."""
     simulator = simulator or ThisHost(observe)
     summary = plausible(summarize(request.path))
     own = summary["page_size"]
@@ -290,22 +290,22 @@ def enough(capacities: Sequence[int], ratios: Sequence[float]) -> int:
 
 
 def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int], parts: int = 1) -> list[str]:
-    """What the curves do not say, most important first."""
+    """Limitations of the curves, most important first."""
     own, missing = summary["page_size"], summary["missing"]
     found: list[str] = []
     if (share := lost_share(summary)) > MOST_LOST:
-        found.append(f"{share:.1%} of the accesses are lost: hit ratios are those of the rest")
+        found.append(f"{share:.1%} of the accesses are lost: hit ratios are of the rest")
     if missing["is_cut"]:
         found.append("the trace is cut: its end is missing")
     if any(size < own for size in sizes):
         found.append(
-            f"pages smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two ends "
-            "are shown, accesses spread over all parts and concentrated on one"
+            f"pages smaller than {human_size(own)}: a trace does not record which part of a page was needed, so two "
+            "bounds are shown: accesses spread over all parts and concentrated on one"
         )
     if any(size > own for size in sizes):
         found.append(
             f"pages larger than {human_size(own)} are merged neighbours; page headers and fillfactor, which change "
-            "how many rows a page holds, are not in it"
+            "how many rows a page holds, are not considered"
         )
     found.append(
         "curves are of LRU; PostgreSQL's clock sweep is run at single sizes of shared_buffers and listed beside them"

@@ -1,4 +1,4 @@
-"""What a trace says of the WAL that was written while it was recorded."""
+"""The WAL that was written during a recording, from its trace."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Kind:
 class Written:
     """All WAL of so many seconds, pauses between slices among them.
 
-    `bytes` are those of the records with their full-page images, `growth_bytes` also what aligns them and the headers
+    `bytes` are those of the records with their full-page images, `growth_bytes` also includes alignment and the headers
     of WAL pages. `kinds` (most bytes first) and `image_bytes` need pg_walinspect: else there are none, and None. Images
     are those of the kinds where they were counted there, else the server's counter, which is up to a second late.
     """

@@ -1,7 +1,7 @@
 """How many atomic instructions a pgbench transaction executes on an emulated 64-bit Arm CPU, by qemu's plugin.
 
-The machine has one processor, so that nothing contends: a loop of exclusives runs once. What connecting and planning
-cost cancels: pgbench runs n and then 2 n transactions, and the difference of the two is divided by n.
+The machine has one processor, so there is no contention: a loop of exclusives runs once. The cost of connecting and
+planning cancels: pgbench runs n and then 2 n transactions, and the difference of the two is divided by n.
 """
 
 import re
@@ -95,7 +95,8 @@ def measure(
 
 
 def read(console: str, cpu: str, postgres: str, transactions: int) -> list[Atomics]:
-    """What the plugin printed. Raises OctavoError when it is not three times all counters for each transaction."""
+    """The counters that the plugin printed. Raises OctavoError unless there are three complete sets for each
+    transaction type."""
     marks: dict[int, dict[str, int]] = {}
     for match in _LINE.finditer(console):
         if match[2] == "program":
@@ -103,7 +104,7 @@ def read(console: str, cpu: str, postgres: str, transactions: int) -> list[Atomi
     names = {*EXCLUSIVE, *LSE, INSTRUCTIONS}
     if sorted(marks) != list(range(3 * len(TRANSACTIONS))) or any(set(counts) != names for counts in marks.values()):
         raise OctavoError(
-            f"the plugin printed {len(marks)} sets of counters and not {3 * len(TRANSACTIONS)} whole ones"
+            f"the plugin printed {len(marks)} sets of counters instead of {3 * len(TRANSACTIONS)} whole ones"
         )
     found: list[Atomics] = []
     for number, kind in enumerate(TRANSACTIONS):

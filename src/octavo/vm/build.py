@@ -37,7 +37,7 @@ def ensure(
 ) -> tuple[Image, bool]:
     """The image of a machine with this kernel page from the newest packages, and whether it was made now.
 
-    `own_kernel`: a kernel's package (.deb) of the user's in place of Debian's; `tell` gets what is being done. Raises
+    `own_kernel`: a kernel package (.deb) of the user's instead of Debian's; `tell` gets the current step. Raises
     HostError when packages, tools or room are missing, OctavoError when the image cannot be made.
     """
     meta = None if own_kernel else kernel_package(machine, page)

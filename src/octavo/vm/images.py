@@ -1,4 +1,4 @@
-"""The images that are kept: a directory each below `vm` in the state directory, which appears whole or not at all."""
+"""The stored images: a directory each below `vm` in the state directory, which appears atomically."""
 
 import re
 import shutil
@@ -51,7 +51,7 @@ def read(name: str) -> Image | None:
 
 
 def is_manifest(found: Mapping[str, Any]) -> bool:
-    """Whether it says what is asked of every image."""
+    """Whether it has the keys that every image needs."""
     return all(isinstance(found.get(word), str) for word in _WORDS)
 
 
@@ -92,7 +92,7 @@ def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
 
 
 def publish(work: Path, name: str, manifest: Mapping[str, Any]) -> Image:
-    """Puts what is complete into its place, and returns it."""
+    """Moves a complete image to its place, and returns it."""
     trees.sync(work)
     published.publish(work, directory() / name, manifest)
     return by_name(name)

@@ -68,19 +68,19 @@ def read_module(path: Path) -> bytes:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """What a file of a kernel's package holds, which may be anybody's: never through a link, and nothing that has no
-    end or is written to by others. Raises OSError, and OctavoError for what is no such file."""
+    """The contents of a file of a kernel's package, which may be untrusted: never through a link, nor from a file
+    without an end or that others write. Raises OSError, and OctavoError for other kinds of files."""
     descriptor = os.open(path, NO_LINK)
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
-            raise OctavoError(f"{path.name} is no regular file of at most {most // 1024**2} MB")
+            raise OctavoError(f"{path.name} is not a regular file of at most {most // 1024**2} MB")
         return file.read(most)
 
 
 def in_order(wanted: Iterable[str], there: Mapping[str, Path]) -> list[tuple[str, bytes]]:
-    """The modules and what they depend on, each after what it needs. One that is built into the kernel is no file, and
-    is left out.
+    """The modules and their dependencies, each after those that it needs. Modules built into the kernel have no file,
+    and are left out.
 
     Raises OctavoError where a module is needed by another and missing.
     """
@@ -106,6 +106,6 @@ def in_order(wanted: Iterable[str], there: Mapping[str, Path]) -> list[tuple[str
 
 
 def depends_on(module: bytes) -> list[str]:
-    """What a module says that it needs, by name."""
+    """The dependencies that a module declares, by name."""
     match = _DEPENDS.search(module)
     return [name.replace("-", "_") for name in match[1].decode("ascii", "replace").split(",") if name] if match else []

@@ -1,7 +1,7 @@
-"""What a machine is to do: a tar archive on a disk of its own, with the command, the word that ends it, and files.
+"""The job of a machine: a tar archive on a disk of its own, with the command, the token that marks its end, and files.
 
-Files are opened once, never through a link that others could have put there, and read by that descriptor: whoever owns
-the directory that root copies gets nothing of root's into the machine.
+Files are opened once, never through a link that others could have created, and read by that descriptor, so that the
+owner of a directory that root copies cannot get root's files into the machine.
 """
 
 import io
@@ -24,10 +24,11 @@ _MOST_BYTES = 1024**3
 def write(
     descriptor: int, arguments: Sequence[str], word: str, files: Mapping[str, Path], programs: Mapping[str, bytes] = {}
 ) -> None:
-    """Writes the archive to an open file. `files`: what the machine has below /scratch, by name; `programs`: ours.
+    """Writes the archive to an open file. `files`: the machine's files below /scratch, by name; `programs`: Octavo's
+    own.
 
-    Only directories and regular files are taken, as root's. Raises HostError when one cannot be read, UsageError when
-    they are too large.
+    Only directories and regular files are included, owned by root. Raises HostError if one cannot be read, UsageError
+    if they are too large.
     """
     with (
         os.fdopen(descriptor, "wb") as file,

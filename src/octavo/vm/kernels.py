@@ -1,4 +1,4 @@
-"""The kernels that can be had: Debian's packages, by machine and memory page."""
+"""The available kernels: Debian's packages, by machine and memory page."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""qemu's command line: a machine without a network that ends by itself, its console and one port for what comes out."""
+"""qemu's command line: a machine without a network that ends by itself, its console and one port for output."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _OWN_BYTES = 2048 * _MB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a machine gets: memory and data disk in bytes, processors, and seconds until it is ended."""
+    """The limits of a machine: memory and data disk in bytes, processors, and seconds until it is killed."""
 
     memory: int
     disk: int
@@ -37,8 +37,8 @@ def command(
 ) -> list[str]:
     """The command line of qemu, limited by prlimit(1) and ended by timeout(1).
 
-    What the command in the machine writes comes out at standard output, the console at standard error. A file that
-    qemu writes cannot grow beyond the data disk. `plugin`: qemu's plugin with its arguments.
+    The output of the command in the machine goes to standard output, the console to standard error. Files that qemu
+    writes cannot grow beyond the size of the data disk. `plugin`: qemu's plugin with its arguments.
     """
     boot = [f"console={machine.console}", "quiet", "panic=-1", "oops=panic", *kernel_arguments]
     return [

@@ -1,4 +1,4 @@
-"""What comes out of a machine: text of others up to a bound, and at its end the word and the exit code."""
+"""The output of a machine: untrusted text up to a limit, ended by the token and the exit code."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _PANIC = re.compile(r"Kernel panic - not syncing: [^\n]{0,200}|octavo-guest: [^\
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command in a machine wrote, its exit code, and what came out beside it: the console, qemu's plugin."""
+    """The output of a command in a machine, its exit code, and the output of the console and of qemu's plugin."""
 
     text: str
     returncode: int

@@ -42,7 +42,7 @@ class Archive:
     machine: Machine
 
     def system(self) -> list[Package]:
-        """The packages of a system that runs a PostgreSQL server. Raises HostError when apt cannot say."""
+        """The packages of a system that runs a PostgreSQL server. Raises HostError if apt cannot list them."""
         found = self._closure(*_ROOTS)
         return [package for package in found if not _NOT_NEEDED.fullmatch(package.name)]
 

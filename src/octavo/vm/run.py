@@ -1,5 +1,5 @@
-"""A command in a machine: disks made, the machine run to its end without rights or a network, its output believed by
-nobody."""
+"""Runs a command in a machine: creates disks, runs the machine without privileges or a network, and treats its output
+as untrusted."""
 
 import os
 import secrets
@@ -42,10 +42,10 @@ def run(
     cpu: str | None = None,
     kernel_arguments: Sequence[str] = (),
 ) -> Outcome:
-    """Boots the image, runs the command as the machine's root, and returns what it wrote. Its disks are gone then.
+    """Boots the image, runs the command as the machine's root, and returns its output. The disks are removed then.
 
-    `files` and `programs` are what it finds below /scratch; `plugin`: the source in C of a plugin of qemu's. Raises
-    HostError without qemu, gcc or room, OctavoError when the machine ends before the command does, or writes more than
+    `files` and `programs` are put below /scratch; `plugin`: the source in C of a plugin of qemu's. Raises HostError
+    without qemu, gcc or room, OctavoError when the machine ends before the command does, or writes more than
     `child_output.MOST_BYTES`.
     """
     kind = machine_of(image.manifest["machine"])

@@ -1,7 +1,7 @@
 """The process that makes an image: `python -I -m octavo.vm.worker REQUEST`.
 
-Packages are unpacked and read as the account, which this becomes at once; whoever started it believes none of what it
-says and takes from its tree what `copy_out` lets through.
+Packages are unpacked and read as the account, which this process becomes at once; the process that started it does not
+trust its output, and takes from its tree only what `copy_out` accepts.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ OUTPUT = "image"
 
 
 def main(request: Path) -> int:
-    """Makes what the request asks for. Returns the exit code."""
+    """Executes the request. Returns the exit code."""
     asked: dict[str, Any] = json.loads(request.read_text())
     guest = {file.name: file.read_bytes() for file in resources.files("octavo.vm").joinpath("guest").iterdir()}
     os.umask(0o022)
@@ -89,7 +89,7 @@ def _make(tree: Path, packages: Path, kernel: Path, postgres: str, guest: dict[s
     _run("dpkg-deb", "--extract", str(kernel), str(unpacked))
     starts = sorted(unpacked.glob("boot/vmlinuz-*"))
     if len(starts) != 1:
-        raise OctavoError(f"the kernel's package has {len(starts)} files boot/vmlinuz-…, and not one")
+        raise OctavoError(f"the kernel's package has {len(starts)} files boot/vmlinuz-… instead of one")
     (start,) = starts
     (output / "kernel").write_bytes(read_regular(start, _MOST_KERNEL))
     configuration = next(iter(sorted(unpacked.glob("boot/config-*"))), None)

@@ -1,1 +1,1 @@
-"""`octavo watch`: the instruments live, for any running server: connect, look, show."""
+"""`octavo watch`: the instruments live, for any running server."""

@@ -1,4 +1,4 @@
-"""A connection that only looks, and what of the server can be seen from here besides."""
+"""A read-only connection, and the other visible facts about the server."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ def connect(dsn: str | None, application_name: str = "octavo watch") -> UsersCon
 
 
 def asker(connection: UsersConnection) -> Callable[[str], Rows]:
-    """What gives the rows of a query by its name in `postgres/sql`."""
+    """A function that returns the rows of a query by its name in `postgres/sql`."""
     version = connection.info.server_version
 
     def query(name: str) -> Rows:
@@ -36,7 +36,7 @@ def asker(connection: UsersConnection) -> Callable[[str], Rows]:
 
 
 def target_of(connection: UsersConnection, proc: Path = Path("/proc")) -> tuple[Target, dict[str, Any]]:
-    """The server as instruments see it, and what it says of itself (`watched_server.sql`)."""
+    """The server as the target of instruments, and its own report (`watched_server.sql`)."""
     query = asker(connection)
     (server,) = query("watched_server")
     postmaster, no_processes = _postmaster(connection, proc)
@@ -61,9 +61,9 @@ def device_name(directory: Path | None) -> str | None:
 
 
 def listener(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")) -> int | None:
-    """The pid here of the postmaster that a socket of this machine leads to, in whichever container it runs.
+    """The pid, in our namespace, of the postmaster behind a socket of this machine, in whichever container it runs.
 
-    None when who listens is no PostgreSQL, as a pooler, or another container's that cannot be seen from here.
+    None if the listener is not PostgreSQL, such as a pooler, or is in a container that is not visible from here.
     """
     if not connection.info.host.startswith(("/", "@")):
         return None

@@ -1,4 +1,4 @@
-"""Looking again and again: a live view on a terminal, frames or lines of JSON elsewhere."""
+"""Periodic snapshots: a live view on a terminal, frames or lines of JSON elsewhere."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from rich.live import Live
 
 
 class JsonSnapshot(Protocol):
-    """What was seen in one look."""
+    """One snapshot as JSON."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -38,7 +38,7 @@ def show_once(
 def show_until_interrupted(
     look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, out: Console, *, as_json: bool
 ) -> None:
-    """A look every so many seconds. Ctrl-C is how it is meant to end; the last view stays on the terminal."""
+    """Takes a snapshot every so many seconds, until Ctrl-C; the last view stays on the terminal."""
     shown = None
     with suppress(KeyboardInterrupt):
         if as_json:

@@ -1,4 +1,4 @@
-"""One moment of a watched server: every figure that can be had, and what cannot be seen, with the reason."""
+"""A snapshot of a server: every available figure, and the reasons for unavailable ones."""
 
 import os
 import time
@@ -30,7 +30,7 @@ class ShownFigure:
 
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
-    """What is shown at once. Times in seconds; `cost_share` is the monitoring overhead as a share of the CPUs."""
+    """The data of one view. Times in seconds; `cost_share` is the monitoring overhead as a share of the CPUs."""
 
     time: float
     seconds: float
@@ -122,5 +122,5 @@ class ServerMonitor:
         )
 
     def close(self) -> None:
-        """Gives back what the instruments hold open."""
+        """Closes the instruments."""
         self._sampler.close()

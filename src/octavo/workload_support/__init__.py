@@ -1,1 +1,1 @@
-"""What several workloads use: PostgreSQL's pgbench, a user's files, plans, memory. No workload itself."""
+"""Code shared by workloads: PostgreSQL's pgbench, a user's files, plans, memory."""

@@ -1,4 +1,5 @@
-"""How old a table is: freshly loaded, every page packed, or churned by a declared amount before the load is closed."""
+"""The age of a table: freshly loaded with every page packed, or churned by a declared amount before the load is
+closed."""
 
 import re
 

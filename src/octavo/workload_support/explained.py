@@ -1,4 +1,4 @@
-"""What EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of one run of a query."""
+"""The output of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) for one run of a query."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -61,7 +61,8 @@ def nodes(plan: Node) -> Iterator[Node]:
 
 
 def shape(plan: Node) -> str:
-    """What identifies a plan: its nodes and what they scan, without costs, rows or workers (`postgres/plan_shape`).
+    """The identity of a plan: its nodes and the relations that they scan, without costs, rows or workers
+    (`postgres/plan_shape`).
 
     >>> shape({"Node Type": "Aggregate", "Plans": [{"Node Type": "Seq Scan", "Relation Name": "demo"}]})
     'Aggregate(Seq Scan on demo)'

@@ -1,4 +1,4 @@
-"""A user's own files: what a plan calls them, what identifies them, and handing them to the servers' user."""
+"""A user's own files: their names in a plan, what identifies them, and handing them to the servers' user."""
 
 import errno
 import functools
@@ -32,8 +32,8 @@ _LOOK_SECONDS = 60
 def relative_to(directory: Path, authors: Collection[int] = ()) -> Generator[None, None, None]:
     """Within it, levels that are relative paths start from this directory (a plan's), not from the current one.
 
-    `authors` are the users besides root who can change the plan: what they may not read it cannot name, for it is lent
-    to the servers, where other files that the plan names may have programs run.
+    `authors` are the users besides root who can change the plan: it cannot name files that they may not read, because
+    the servers get these files, and other files of the plan may run programs there.
     """
     base, writers = _base.set(directory.absolute()), _authors.set(authors)
     try:
@@ -45,7 +45,7 @@ def relative_to(directory: Path, authors: Collection[int] = ()) -> Generator[Non
 
 def authors_of(plan: Path) -> list[int]:
     """For root: the users who can change a plan's file, or put another one there; nobody for a place that is open to
-    many, or for a file that is not there. Raises UsageError when it cannot be read."""
+    many, or for a file that does not exist. Raises UsageError when it cannot be read."""
     found: list[int] = []
 
     def look(step: Path) -> None:
@@ -63,7 +63,7 @@ def authors_of(plan: Path) -> list[int]:
         except HostError:
             raise UsageError(f"{plan} cannot be read: it is a link to itself") from None
         except ValueError:
-            raise UsageError(f"{plan} cannot be read: it is no name of a file") from None
+            raise UsageError(f"{plan} cannot be read: it is not the name of a file") from None
     return sorted(set(found))
 
 
@@ -102,18 +102,18 @@ def _check_readable_by(account: Account, path: Path) -> None:
     try:
         found = in_time(look, 2 * _LOOK_SECONDS)  # in a thread, which alone leaves its keys
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{path} cannot be looked at as {account.name}: {error}") from None
+        raise UsageError(f"{path} cannot be examined as {account.name}: {error}") from None
     if found.returncode != 0 or found.stdout:
         raise UsageError(
-            f"{path} is not for {account.name} to read, who can change the plan that names it; have the plan and its "
+            f"{account.name} can change the plan that names {path}, but may not read it; have the plan and its "
             "directory belong to root alone"
         )
 
 
 def opened(path: Path) -> IO[bytes]:
-    """The user's own file for reading; never through a link that others could have put there (`careful_open`).
+    """The user's own file for reading; never through a link that others could have created (`careful_open`).
 
-    Raises UsageError for such a link, for what is not a regular file or cannot be read.
+    Raises UsageError for such a link, and if the file is not regular or cannot be read.
     """
     try:
         return os.fdopen(careful_open.open_file(path), "rb")
@@ -132,9 +132,9 @@ def _refusal(path: Path, error: OSError) -> UsageError:
 def each(path: Path) -> Generator[tuple[str, int], None, None]:
     """A file, or a directory's files in order: its path below the directory (of a file: nothing) and a descriptor.
 
-    Each is opened once, and checked and read by that descriptor, which is closed when the next is asked for; so it does
-    not matter what is renamed meanwhile. Raises UsageError for what cannot be read, and for a directory that holds
-    anything but files and directories: links in it would lead to what whoever made the archive chose.
+    Each is opened once, and checked and read by that descriptor, which is closed when the next one is requested, so
+    renames meanwhile do not matter. Raises UsageError for unreadable files, and for a directory that contains anything
+    but files and directories, because the archive's author could choose where its links lead.
     """
     if not path.is_dir():
         with opened(path) as file:

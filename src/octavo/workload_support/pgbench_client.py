@@ -1,4 +1,4 @@
-"""Running the build's own pgbench, for every workload that is measured with it, and reading what it says."""
+"""Runs the build's own pgbench, for every workload that uses it, and parses its output."""
 
 import math
 import os
@@ -93,10 +93,10 @@ def warm(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> None
 
 
 def measure(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> WorkloadResult:
-    """The measured run of `what` pgbench is told to run; the seed gives every cell of a round the same sequence.
+    """The measured run of pgbench with the options `what`; the seed gives every cell of a round the same sequence.
 
-    pgbench logs a random sample of its transactions, drawn beside the workload's own random numbers, for the
-    latency's percentiles: a tenth of them at most, and as many as happen in a second at most.
+    For the latency percentiles pgbench logs a random sample of its transactions, drawn independently of the workload's
+    random numbers: at most a tenth of them, and at most as many as happen in a second.
     """
     asked = round(seconds_asked(levels))
     sampled = min(_MOST_SAMPLED, _SAMPLED_SECONDS / asked)
@@ -118,10 +118,10 @@ def parse(
     cpu_seconds: float,
     latencies: Sequence[float] = (),
 ) -> WorkloadResult:
-    """The result in pgbench's own words and a sample of latencies (ms). Raises OctavoError when there is none.
+    """The result from pgbench's output and a sample of latencies (ms). Raises OctavoError if there is none.
 
-    The time that it ran is what it counted the rate over: transactions / tps. With an offered rate a latency counts
-    from when the transaction was due, as pgbench has it.
+    Its running time is that of its rate: transactions / tps. With an offered rate a latency counts from the time at
+    which the transaction was due, as in pgbench.
     """
     tps = _number(r"^tps = ([\d.]+)", stdout)
     transactions = _number(r"^number of transactions actually processed: (\d+)", stdout)
@@ -184,7 +184,7 @@ def _observed_percentiles(latencies: Sequence[float]) -> list[Observation]:
 
 
 def options(levels: Levels, seed: int, seconds: int) -> list[str]:
-    """What pgbench is told of a cell, beside its scripts."""
+    """pgbench's options for a cell, except for its scripts."""
     clients = int(levels["clients"])
     options = [
         "--no-vacuum", f"--protocol={levels.get('protocol', 'prepared')}", f"--client={clients}",
@@ -206,7 +206,7 @@ def _sampled_latencies(paths: Iterable[Path]) -> list[float]:
 def log_lines(paths: Iterable[Path], most: int) -> Generator[str, None, None]:
     """The lines of pgbench's logs, which are in a directory of the account's.
 
-    Raises OctavoError when they have more than so many bytes: whatever wrote them is not what was asked for.
+    Raises OctavoError if they have more than so many bytes, which pgbench cannot have written.
     """
     left = most
     for path in paths:
@@ -219,7 +219,7 @@ def log_lines(paths: Iterable[Path], most: int) -> Generator[str, None, None]:
 
 
 def complaint(stdout: str, stderr: str) -> str:
-    """What pgbench says was wrong: its first error, which has what the later ones follow from, else its last line."""
+    """pgbench's error: the first one, from which later ones follow, else its last line."""
     lines = stderr.strip().splitlines()
     named = [line for line in lines if "error:" in line or "fatal:" in line]
     return (named or lines[-1:] or stdout.strip().splitlines()[-1:] or ["no output"])[0]

@@ -1,8 +1,9 @@
-"""pgbench's log of every transaction: exact percentiles, the far tail, and how long nothing was finished at all.
+"""pgbench's log of every transaction: exact percentiles, the far tail, and the longest time without a finished
+transaction.
 
 A line is `client number latency script seconds microseconds` and more (PostgreSQL's documentation of pgbench,
-"Per-Transaction Logging"): the latency in µs, the time when the transaction ended. Logging all of them costs the
-client a line of about 40 bytes each, and 16 bytes of memory when they are read back after the run.
+"Per-Transaction Logging"): the latency in µs, the time when the transaction ended. Logging costs the client a line of
+about 40 bytes per transaction, and 16 bytes of memory when the log is read after the run.
 """
 
 from __future__ import annotations

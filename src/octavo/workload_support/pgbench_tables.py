@@ -58,14 +58,14 @@ FACTORS = (
 
 
 def contents(levels: Levels) -> tuple[tuple[str, str], ...]:
-    """What of these a dataset depends on. What pgbench does anyway is not named, so that older loads stay good."""
+    """The factors that a dataset depends on. pgbench's defaults are left out, so that older loads remain valid."""
     own = {"row_width": str(_OWN_WIDTH), "fillfactor": "100"}
     changed = tuple((name, levels[name]) for name in own if levels.get(name, own[name]) != own[name])
     return (("scale", str(scale_of(levels))), *changed)
 
 
 def scale_of(levels: Levels) -> int:
-    """pgbench's scale for a cell. Raises UsageError when its memory has no room for what a word means."""
+    """pgbench's scale for a cell. Raises UsageError if its memory has no room for the scale that a word means."""
     text = levels["scale"]
     if text not in _WORDS:
         return int(text)
@@ -87,7 +87,7 @@ def scale_of(levels: Levels) -> int:
 
 
 def database_bytes(levels: Levels) -> int:
-    """What accounts and their index take at the cell's data block, freshly loaded, in bytes."""
+    """The size of freshly loaded accounts and their index at the cell's data block, in bytes."""
     block = parse_size(levels["data_block"])
     kept_free = block * (100 - _fillfactor(levels)) // 100
     rows = max(1, (block - _PAGE_HEADER - kept_free) // _aligned_row(levels))

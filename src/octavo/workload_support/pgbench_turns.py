@@ -1,11 +1,11 @@
-"""pgbench that runs until it is told to end, and whose log is read as it is written.
+"""pgbench that runs until a signal ends it, and whose log is read as it is written.
 
-Its log has the time of the epoch, which pgbench makes of CLOCK_MONOTONIC and of a difference that it takes once, when
-it starts (pgbench.c, epoch_shift). The same difference, taken here just then, leads back to CLOCK_MONOTONIC, so that a
-clock that is set meanwhile moves nothing.
+Its log has times since the epoch, which pgbench computes from CLOCK_MONOTONIC and an offset that it reads once, at its
+start (pgbench.c, epoch_shift). The same offset, read here at that moment, gives CLOCK_MONOTONIC again, so setting the
+clock meanwhile has no effect.
 
-A timed pgbench ends in good order at the alarm that it has set for itself (handle_sig_alarm), and writes the rest of
-its log; SIGINT does not end it, and SIGTERM throws away what it has not yet written.
+A timed pgbench ends cleanly at the alarm that it has set for itself (handle_sig_alarm), and writes the rest of its log;
+SIGINT does not end it, and SIGTERM discards what it has not yet written.
 """
 
 import os
@@ -39,7 +39,7 @@ _MOST_OUTPUT = 16 * 1024**2
 
 
 class PausablePgbench:
-    """A running pgbench, which stands still when its log is read: nothing is written meanwhile."""
+    """A running pgbench, which is paused while its log is read, so that nothing is written meanwhile."""
 
     def __init__(
         self,
@@ -79,7 +79,8 @@ class PausablePgbench:
     def finished(self) -> list[tuple[float, float]]:
         """The transactions that it has logged since the last call: CLOCK_MONOTONIC when each ended, and its seconds.
 
-        What is read is cut off, so that the files stay small. Failed transactions have no latency and are left out.
+        The part that was read is truncated, so that the files stay small. Failed transactions have no latency and are
+        left out.
         """
         for path in self._server.socket_directory.glob(f"{_PREFIX}.*"):
             if path not in self._logs:
@@ -174,7 +175,7 @@ def started(
     output: Path,
     count: Callable[[Iterable[str]], Counter[int]] | None = None,
 ) -> Generator[PausablePgbench, None, None]:
-    """A pgbench of `what` it is told to run, ended with the context. All it says goes to the file `output`.
+    """A pgbench with the options `what`, ended with the context. All its output goes to the file `output`.
 
     With `count`, which makes transactions by session of lines of the log, these are counted too.
     """
@@ -192,7 +193,7 @@ def started(
 
 
 def problems(code: int, output: str) -> tuple[str, ...]:
-    """What pgbench complains of, in the words of `pgbench_client`."""
+    """pgbench's problems, in the words of `pgbench_client`."""
     lines = [line for line in output.splitlines() if "error:" in line or "fatal:" in line]
     if code != 0:
         lines.append(f"pgbench ended with exit code {code}: {complaint(output, '')}")

@@ -61,7 +61,7 @@ def restore(server: Server, archive: Path) -> None:
 
 
 def is_sql(archive: Path) -> bool:
-    """Whether psql is to read it. Raises UsageError for what is neither an archive nor text."""
+    """Whether it is for psql. Raises UsageError if it is neither an archive nor text."""
     if archive.is_dir():
         if not (archive / _TABLE_OF_CONTENTS).is_file():
             raise UsageError(f"{archive} is not a pg_dump directory: it has no {_TABLE_OF_CONTENTS}")

@@ -1,8 +1,8 @@
-"""What PostgreSQL's processes hold of memory at one moment, process by process, and whom the kernel would kill first.
+"""The memory of PostgreSQL's processes at one moment, process by process, and which one the kernel would kill first.
 
 Sources: /proc/PID/status, maps, smaps_rollup and oom_score (proc_pid_status(5) and its neighbours), pagemap (kernel
-Documentation/admin-guide/mm/pagemap.rst). What the OOM killer weighs is resident memory, swap and page tables
-(oom_badness in the kernel's mm/oom_kill.c); Pss, which counts a shared page in parts, has no say in it.
+Documentation/admin-guide/mm/pagemap.rst). The OOM killer weighs resident memory, swap and page tables (oom_badness in
+the kernel's mm/oom_kill.c), not Pss, which divides a shared page among its processes.
 """
 
 import mmap
@@ -27,7 +27,7 @@ _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) ...s \S+ \S+ \d+ +(?:/dev/zero|/
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """What one process holds, in bytes. `weight` is what the OOM killer compares; `private` is RssAnon, and `pss` is 0
+    """The memory of one process in bytes. `weight` is the OOM killer's measure; `private` is RssAnon, and `pss` is 0
     where it was not read."""
 
     pid: int
@@ -112,10 +112,10 @@ class TouchedRegions:
 
 
 def touched(pid: int, region: int, proc: Path = _PROC) -> TouchedRegions | None:
-    """What a process has touched of the server's shared memory, in regions of this size (bytes).
+    """The part of the server's shared memory that a process has touched, in regions of this size (bytes).
 
-    A region is what one lowest page table maps: 2 MB where a page is 4 kB. None where there is no such memory, where
-    the kernel does not let us look, or when the process has gone.
+    A region is what one lowest page table maps: 2 MB where a page is 4 kB. None if there is no such memory, the kernel
+    does not allow access, or the process has ended.
     """
     try:
         found = _SHARED.findall((proc / str(pid) / "maps").read_text(errors="replace"))

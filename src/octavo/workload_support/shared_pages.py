@@ -12,9 +12,9 @@ _ALL = ("always", "force")
 
 
 def shared_page(levels: Levels) -> int:
-    """Bytes: the huge page's size, that of a transparent one where shared memory is to have them, else the CPU's own.
+    """Bytes: the huge page's size, that of a transparent one if shared memory is to have them, else the CPU's own.
 
-    What the kernel then really gave is in the instruments (`memory_shmem_huge_bytes`).
+    The instruments record the pages that the kernel really gave (`memory_shmem_huge_bytes`).
     """
     if levels.get("huge_pages", "off") != "off":
         return parse_size(levels["huge_pages"])

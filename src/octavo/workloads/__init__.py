@@ -1,4 +1,4 @@
-"""Workloads: what is run against a server. A new one is a file here and a line in the table."""
+"""Workloads that run against a server. A new one is a file here and a line in the table."""
 
 from importlib import import_module
 

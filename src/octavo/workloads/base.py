@@ -22,12 +22,12 @@ BY_SESSION = "transactions_by_session"
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What one measured run gave, times in seconds. What a workload does not know it leaves out.
+    """The result of one measured run, times in seconds. A workload leaves out unknown values.
 
-    `seconds_asked` is how long the run was to last; without it the rule `duration` has nothing to compare with.
-    `transactions` is what the client counted: rates per transaction and the rule `transactions` follow from it.
-    `problems` are the client's own complaints, each of which makes the trial invalid; `output` is stored with it;
-    `facts` go to the trial's (`plans`: the identity of the plan that each item had).
+    `seconds_asked` is the requested length of the run; without it the rule `duration` does not apply. `transactions` is
+    what the client counted: rates per transaction and the rule `transactions` follow from it. `problems` are the
+    client's own complaints, each of which makes the trial invalid; `output` is stored with it; `facts` go to the
+    trial's (`plans`: the identity of the plan that each item had).
     """
 
     observations: tuple[Observation, ...]
@@ -50,7 +50,7 @@ class Workload(Protocol):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What its observations mean; the first one is what the verdict speaks of."""
+        """The metrics of its observations; verdicts are about the first one."""
         ...
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
@@ -74,7 +74,7 @@ class Workload(Protocol):
         ...
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """Brings a server with filled caches to speed; what it does is not measured."""
+        """Warms up a server with filled caches, unmeasured."""
         ...
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
@@ -84,7 +84,7 @@ class Workload(Protocol):
 
 @runtime_checkable
 class LoadsSlowly(Protocol):
-    """A workload whose rows are made one by one, so that a load takes longer than its bytes say."""
+    """A workload whose rows are made one by one, so that a load takes longer than its size suggests."""
 
     def load_seconds(self, levels: Levels) -> float:
         """About how long a load takes to fill, for the estimate before there is one."""
@@ -124,16 +124,16 @@ class NeedsPrograms(Protocol):
 
 @runtime_checkable
 class RunsInTurns(Protocol):
-    """A workload whose client can be started to run until it is told to end, and be stopped and let go on meanwhile."""
+    """A workload whose client runs until it is ended, and can be paused and continued meanwhile."""
 
     def client(
         self, server: Server, levels: Levels, seed: int, output: Path
     ) -> AbstractContextManager[pgbench_turns.PausablePgbench]:
-        """The client, running; ended with the context. All it says goes to the file `output`."""
+        """The running client; ended with the context. All its output goes to the file `output`."""
         ...
 
     def only_reads(self, levels: Levels) -> bool:
-        """Whether the client is known to write nothing, so that a cell that stands still has nothing to write back."""
+        """Whether the client is known to write nothing, so that a paused cell has nothing to write back."""
         ...
 
 
@@ -150,7 +150,7 @@ class PieceRun:
 
 
 class RunningPiece(Protocol):
-    """What runs on a server, and can be waited for in parts."""
+    """A piece that runs on a server, and can be waited for in parts."""
 
     def go(self) -> None:
         """Starts it. Raises psycopg.Error."""
@@ -176,7 +176,7 @@ class BegunPiece:
 
 
 class Pieces(Protocol):
-    """A trial that is measured piece by piece, on a server that stands still in between.
+    """A trial that is measured piece by piece, on a server that is paused in between.
 
     `can_repeat`: whether a piece that was disturbed can be run again.
     """
@@ -189,7 +189,7 @@ class Pieces(Protocol):
         ...
 
     def enough(self, item: str) -> bool:
-        """Whether what was kept of an item is enough, so that it is not repeated."""
+        """Whether an item has been measured long enough not to be repeated."""
         ...
 
     def begin(self, piece: Piece) -> BegunPiece:
@@ -197,7 +197,7 @@ class Pieces(Protocol):
         ...
 
     def result(self) -> WorkloadResult:
-        """What was kept, as the trial's result."""
+        """The collected data as the trial's result."""
         ...
 
 
@@ -224,8 +224,8 @@ class CountsBySlices(Protocol):
     """A workload that runs in turns and counts other things than transactions a second."""
 
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Its own figures of a trial in slices: from the transactions in them, and from what the instruments saw of
-        the client's whole life. Rates come from the result's `tps`: its `seconds` are whole slices, and the first tenth
+        """Its own figures of a trial in slices: from the transactions in them, and from the instruments' figures of the
+        client's whole lifetime. Rates come from the result's `tps`: its `seconds` are whole slices, and the first tenth
         of each is not counted."""
         ...
 
@@ -244,7 +244,7 @@ class ChecksData(Protocol):
     """A workload that knows what must be true of its data after any run."""
 
     def violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
-        """What is not true of them, in one line each. Raises OctavoError or psycopg.Error when it cannot be told."""
+        """The violated conditions, one line each. Raises OctavoError or psycopg.Error if they cannot be checked."""
         ...
 
 
@@ -253,14 +253,14 @@ class ComparesResults(Protocol):
     """A workload whose trials must all give the same results, which it keeps in their facts."""
 
     def recall(self, levels: Levels, facts: Mapping[str, Any]) -> None:
-        """What an earlier trial of the run gave, by its facts; those of trials to come must be the same."""
+        """Takes the facts of an earlier trial of the run; later trials must have the same results."""
         ...
 
 
 @runtime_checkable
 class MeasuresAfterwards(Protocol):
-    """A workload with more to measure when the instruments have stopped, on the same server under the same limits,
-    such as what the storage could have given."""
+    """A workload with further measurements when the instruments have stopped, on the same server under the same limits,
+    such as the storage's best rate."""
 
     def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
         """Further observations of the trial. Raises OctavoError when they cannot be had."""

@@ -52,7 +52,8 @@ def split_weight(text: str) -> tuple[str, str | None]:
 
 
 class Custom:
-    """pgbench on what the user gave. Results of the user's scripts are not checked: nobody knows the right ones."""
+    """pgbench on the user's data and scripts. Results of the scripts are not checked, because the right ones are
+    unknown."""
 
     factors = (
         Factor("archive", "cluster", "pg_dump archive: custom or directory format, tar, or plain SQL", "", _archive),
@@ -85,7 +86,7 @@ class Custom:
                 server.execute("VACUUM")
 
     def database_bytes(self, levels: Levels) -> int:
-        """A guess from the archive's size; the first load tells."""
+        """An estimate from the archive's size; the first load shows the real size."""
         archive, _ = _chosen(levels)
         return files.size_of(archive) * (_GROWTH_OF_SQL if is_sql(archive) else _GROWTH_OF_ARCHIVE)
 
@@ -113,7 +114,7 @@ class Custom:
             yield client
 
     def only_reads(self, levels: Levels) -> bool:
-        """What a user's script does is not known."""
+        """False, because the effects of a user's script are unknown."""
         return False
 
 

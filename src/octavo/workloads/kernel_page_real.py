@@ -1,7 +1,7 @@
 """The query of scattered blocks, counted where the kernel's pages really are larger: on an emulated machine.
 
 The table and the query are those of `kernel-page`. On this host, XFS blocks larger than the page stand in for larger
-pages; an emulated machine has them. Only counts are compared: what an emulation takes in time means nothing.
+pages; an emulated machine has them. Only counts are compared: times in an emulation mean nothing.
 
 Both sides run the query once, cold, in a session that has planned it before, so that the catalogues that planning reads
 are not counted: they would be a larger share of a smaller table.
@@ -106,7 +106,7 @@ class Counted:
     huge_page: int | None = None
 
     def observations(self) -> tuple[Observation, ...]:
-        """What the trial tells. Raises OctavoError when nothing was read: then the run was not cold."""
+        """The trial's observations. Raises OctavoError if nothing was read, because then the run was not cold."""
         wanted = self.explained.read_blocks * self.block
         if not wanted or not self.reads:
             raise OctavoError("the query read nothing from the disk, so it was not cold")
@@ -237,7 +237,7 @@ def _emulated(server: Server, levels: Levels) -> Counted:
 
 
 def read(outcome: "Outcome", block: int) -> Counted:
-    """What the machine's script has counted. Raises OctavoError when it failed or wrote something else."""
+    """The counts of the machine's script. Raises OctavoError if it failed or wrote something else."""
     if outcome.returncode != 0:
         last = outcome.text.strip().rpartition("\n")[2][:300]
         raise OctavoError(f"the query failed in the machine (exit {outcome.returncode}): {last or 'no output'}")

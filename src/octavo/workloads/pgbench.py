@@ -34,7 +34,7 @@ class Pgbench:
     metrics = pgbench_client.METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """pgbench's tables depend on the scale, their rows, their fill factor, and on what was churned."""
+        """pgbench's tables depend on the scale, their rows, their fill factor, and the churn."""
         return (("workload", "pgbench"), *pgbench_tables.contents(levels), ("age", _age(levels)))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:

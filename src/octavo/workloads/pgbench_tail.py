@@ -1,4 +1,4 @@
-"""pgbench with every transaction's latency: what stalls, however rarely. It shares its loads with the workload pgbench.
+"""pgbench with every transaction's latency, to find even rare stalls. It shares its loads with the workload pgbench.
 
 A log of all transactions costs the client about as much as it costs to write a line each; where TPS is the question and
 the tail is not, the workload pgbench logs a sample.

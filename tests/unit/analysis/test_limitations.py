@@ -106,8 +106,8 @@ def test_the_items_of_what_is_warned_of_are_named() -> None:
     metrics = {"timed_out": {"title": "runs that were cancelled at the timeout", "warns": "limit"}}
     found = warnings([made(SMALL, "q17", "q20"), made(SMALL, "q17"), made(BASELINE, "q2")], CELLS, metrics, "limit")
     assert found == ["Runs that were cancelled at the timeout: in 3 trials (4kB: q17, q20; 8kB: q2)."]
-    assert "the runs that ended are the fast ones" in told(values={("q17", "timed_out"): {(1, 1, SMALL.id): 1.0}})
-    assert "the runs that ended" not in told()
+    assert "only the fast runs ended" in told(values={("q17", "timed_out"): {(1, 1, SMALL.id): 1.0}})
+    assert "only the fast runs ended" not in told()
 
 
 def told(

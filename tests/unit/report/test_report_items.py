@@ -33,7 +33,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_there_is_a_heatmap_for_each_number_of_each_condition(document: dict[str, Any]) -> None:
     found = {sheet.title: [grid.title for grid in sheet.items] for sheet in sheets(document)}
     assert found == {
-        "best of all runs, as the published figures have it": ["q1", "q9"],
+        "best of all runs, as in the published figures": ["q1", "q9"],
         "queries": ["q1", "q9"],
         "first run": ["q1", "q9"],
         "load": ["load.copy", "load.fkey"],

@@ -1,4 +1,4 @@
-"""Blocks that shared_buffers and the page cache hold both: a sample of pg_buffercache, looked up in the page cache.
+"""Blocks that both shared_buffers and the page cache hold: a sample of pg_buffercache, looked up in the page cache.
 
 Nothing is read: cachestat(2) counts the cached pages of a range (Linux 6.5 and later; it needs the files, so root or
 the server's user). Listing the buffers costs the server about 1 µs each, so a large shared_buffers is not listed.
@@ -39,9 +39,9 @@ def buffer_facts(connection: UsersConnection, directory: Path | None) -> list[Fa
             every = max(1, row["buffers"] // _SAMPLE)
             rows = connection.execute(_sample(str(row["schema"]), every)).fetchall()
     except psycopg.errors.QueryCanceled:
-        return _unknown("listing the buffers took too long, so it was left")
+        return _unknown("listing the buffers took too long and was stopped")
     except psycopg.errors.InsufficientPrivilege:
-        return _unknown("pg_buffercache is for others; GRANT pg_monitor to this user")
+        return _unknown("this user may not read pg_buffercache; GRANT pg_monitor to it")
     except psycopg.Error as error:
         return _unknown(" ".join((error.diag.message_primary or str(error)).split()))
     return _measured(rows, directory, every, int(row["block"]), int(row["segment"]))
@@ -74,7 +74,7 @@ def _measured(rows: list[dict[str, Any]], directory: Path, every: int, block: in
         except FileNotFoundError:  # dropped meanwhile
             continue
         except PermissionError:
-            return _unknown("the server's files are for its own user and root")
+            return _unknown("only the server's user and root may read its files")
         except OSError as error:
             return _unknown(f"{path}: {error.strerror}")
         try:

@@ -1,4 +1,4 @@
-"""All facts of one server and its host, or of the host alone, each from where it can be had."""
+"""All facts of one server and its host, or of the host alone, each from its available source."""
 
 import os
 import time
@@ -110,11 +110,11 @@ def of_program(program: Path) -> Facts:
             f"--binary {program} is a program for {name_of(report['machine'])}; the doctor's rule is about AArch64, "
             "octavo binary shows what is in others"
         )
-    alone = "this is about a program alone"
+    alone = "only a program was given (--binary)"
     return Facts(
         [
             Fact("host.machine", "aarch64", f"{program}: its header"),
-            Fact("host.cpu.lse", True, "--binary: a CPU that has them is meant"),
+            Fact("host.cpu.lse", True, "--binary assumes a CPU that has them"),
             Fact("host.process.atomics", counted, f"{program}: its instructions"),
             *(Fact(name, absent=alone) for name in ("host.", "server.", "setting.", "live.")),
         ]
@@ -135,7 +135,7 @@ def _program(postmaster: int) -> Fact:
     """Atomic instructions of the running program, on a machine where it matters."""
     name = "host.process.atomics"
     if os.uname().machine != "aarch64":
-        return Fact(name, absent="only looked at on AArch64")
+        return Fact(name, absent="examined on AArch64 only")
     path = Path(f"/proc/{postmaster}/exe")
     try:
         counted = atomics_of(read_one(path))
@@ -144,5 +144,5 @@ def _program(postmaster: int) -> Fact:
     except HostError as error:
         return Fact(name, unknown=str(error))
     if counted is None:
-        return Fact(name, unknown=f"{path} is no AArch64 program")
+        return Fact(name, unknown=f"{path} is not an AArch64 program")
     return Fact(name, counted, f"{path}: its instructions")

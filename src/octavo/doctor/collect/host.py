@@ -140,7 +140,7 @@ def _cpu(root: Path) -> list[Fact]:
             except OSError:
                 continue
         source = f"{directory}/cpu*/cpufreq/{file}"
-        absent = f"{source}: there is none (a virtual machine?)"
+        absent = f"{source}: not present (a virtual machine?)"
         found.append(Fact(f"host.cpu.{name}", sorted(values), source) if values
                      else Fact(f"host.cpu.{name}", absent=absent))  # fmt: skip
     for name, file in (("lowest", "cpuinfo_min_freq"), ("highest", "cpuinfo_max_freq")):

@@ -1,4 +1,4 @@
-"""What disk, memory and server did over a few seconds: two readings, and the difference.
+"""Activity of disk, memory and server over a few seconds: the difference of two readings.
 
 Sources: kernel Documentation/admin-guide/iostats.rst and block/stat.rst, proc_pid_io(5), proc_vmstat(5), PostgreSQL's
 pg_stat_io, pg_stat_database and pg_stat_progress_basebackup.
@@ -102,7 +102,7 @@ def live_facts(
     else:
         found += _of_disk("live.device.", device, after.disk.since(before.disk), seconds)
     if before.busy_ms is None or after.busy_ms is None:
-        found.append(Fact("live.device.busy_share", unknown="the kernel does not say how busy the disk is"))
+        found.append(Fact("live.device.busy_share", unknown="the kernel does not report how busy the disk is"))
     else:
         file = f"/sys/block/{device}/stat"
         found.append(_busy_share("live.device.", device, before.busy_ms, after.busy_ms, seconds, file))
@@ -114,14 +114,16 @@ def live_facts(
     found += _of_server(before.asked, after.asked, seconds)
     if before.fetched_bytes is None or after.fetched_bytes is None:
         found.append(
-            Fact("live.server.fetched_bytes_per_second", unknown="/proc/PID/io is for the server's user and root")
+            Fact(
+                "live.server.fetched_bytes_per_second", unknown="only the server's user and root may read /proc/PID/io"
+            )
         )
     else:
         rate = max(0, after.fetched_bytes - before.fetched_bytes) / seconds
         found.append(Fact("live.server.fetched_bytes_per_second", rate, "/proc/PID/io of the server: read_bytes"))
     name = "live.server.checkpoint_dirtied_bytes_per_second"
     if before.checkpointer_dirtied is None or after.checkpointer_dirtied is None:
-        return [*found, Fact(name, unknown="/proc/PID/io of the checkpointer is for the server's user and root")]
+        return [*found, Fact(name, unknown="only the server's user and root may read /proc/PID/io of the checkpointer")]
     rate = max(0, after.checkpointer_dirtied - before.checkpointer_dirtied) / seconds
     return [*found, Fact(name, rate, "/proc/PID/io of the checkpointer: write_bytes")]
 
@@ -161,7 +163,7 @@ def _dirtied(pid: int, proc: Path) -> int | None:
 
 def _of_server(before: ServerCounters | None, after: ServerCounters | None, seconds: float) -> list[Fact]:
     if before is None or after is None:
-        return [Fact("live.server.", unknown="the server did not say what it read")]
+        return [Fact("live.server.", unknown="the server did not report what it read")]
     view = f"pg_stat_io (before 16 pg_stat_database), over {seconds:.1f} s"
     names = ("reads", "read_bytes", "scan_bytes", "checkpoint_bytes", "temporary_bytes")
     found: list[Fact] = []

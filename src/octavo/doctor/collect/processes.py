@@ -1,4 +1,4 @@
-"""The server's processes in /proc: page tables, swap, what the OOM killer would think of them. Never smaps.
+"""The server's processes in /proc: page tables, swap, OOM scores. Never smaps.
 
 Sources: proc_pid_status(5), proc_pid_oom_score_adj(5), proc_pid_limits(5), cgroup-v2.rst and cgroup-v1/memory.rst,
 sched_setaffinity(2) and cpuset(7).
@@ -156,7 +156,7 @@ def _memlock(postmaster: int, proc: Path) -> Fact:
     try:
         row = next(line for line in lines(file) if line.startswith("Max locked memory"))
     except (OSError, StopIteration):
-        return Fact(name, unknown=f"{file} is for the server's user and root")
+        return Fact(name, unknown=f"only the server's user and root may read {file}")
     soft = words(row)[3]
     if soft == "unlimited":
         return Fact(name, None, f"{file}: Max locked memory unlimited")

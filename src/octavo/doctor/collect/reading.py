@@ -12,7 +12,7 @@ def fact_of(name: str, path: Path, parse: Callable[[str], Any] = str) -> Fact:
     try:
         text = path.read_text(errors="replace").strip()
     except FileNotFoundError:
-        return Fact(name, absent=f"there is no {path}")
+        return Fact(name, absent=f"{path} does not exist")
     except OSError as error:
         return Fact(name, unknown=f"{path}: {error.strerror}")
     try:

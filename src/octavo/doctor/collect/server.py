@@ -1,4 +1,4 @@
-"""What the server reports of itself: one read-only transaction with short limits; what is refused is unknown."""
+"""The server's own report: one read-only transaction with short limits; refused facts are unknown."""
 
 import math
 import re
@@ -176,7 +176,7 @@ def _probe(connection: UsersConnection, query: str, name: str, parse: Callable[[
             rows = connection.execute(_text(connection, query)).fetchall()
         return parse(list(rows))
     except psycopg.errors.QueryCanceled:
-        reason = f"took longer than {LIMITS.statement_timeout}, so it was left"
+        reason = f"took longer than {LIMITS.statement_timeout}, so it was stopped"
     except psycopg.errors.InsufficientPrivilege as error:
         reason = f"{_line(error)}; GRANT pg_monitor to this user"
     except psycopg.Error as error:
@@ -184,7 +184,7 @@ def _probe(connection: UsersConnection, query: str, name: str, parse: Callable[[
     except KeyError:
         return [Fact(name, absent=f"PostgreSQL {connection.info.server_version // 10000} does not count it")]
     except (ValueError, ArithmeticError, TypeError, IndexError, UsageError):
-        reason = "the server's answer has another form than PostgreSQL's"
+        reason = "the server's answer is not PostgreSQL's"
     return [Fact(name, unknown=reason)]
 
 

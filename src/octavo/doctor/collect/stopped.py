@@ -1,4 +1,4 @@
-"""The settings of a cluster that does not run, as `postgres -C` says them."""
+"""The settings of a cluster that does not run, as `postgres -C` prints them."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def stopped_facts(pgdata: Path, bindir: Path | None) -> list[Fact]:
         Fact("server.version", version, "postgres -C server_version"),
         Fact("server.version_number", major * 10000, "postgres -C server_version"),
         Fact("server.", absent=stopped),
-        Fact("setting.", unknown=f"{stopped}, and this setting was not asked for"),
+        Fact("setting.", unknown=f"{stopped}, and this setting was not read"),
         Fact("host.process.", absent=stopped),
         Fact("live.", absent=stopped),
     ]

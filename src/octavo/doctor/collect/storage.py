@@ -40,7 +40,7 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
         Fact("host.fs.mount", shown(str(mount.target)), where),
         Fact("host.fs.options", shown(mount.options), where),
         Fact("host.fs.block_bytes", block, f"statvfs({shown(str(directory))})") if honest
-        else Fact("host.fs.block_bytes", unknown=f"{mount.kind} does not say what it reads at the least"),
+        else Fact("host.fs.block_bytes", unknown=f"{mount.kind} does not report the smallest unit that it reads"),
         Fact("host.fs.least_folio_bytes", max(page, block) if honest else page, "memory page, filesystem's block"),
         pg_wal_elsewhere(directory, root),
         Fact("host.fs.large_folios", large_folios(mount.kind, release), f"{mount.kind} of Linux {release}"),

@@ -28,7 +28,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         (alter("checkpoint_completion_target", "0.9"), RELOAD)
         if spread < _SPREAD
         else (alter("checkpoint_timeout", f"{round(min(_DAY, max(15.0, timeout / 30)))}min"), RELOAD,
-              "# recovery after a crash takes as much longer",
+              "# recovery after a crash takes longer in proportion",
               "# and a max_wal_size with which checkpoints are triggered by time: octavo doctor --explain checkpoints")
     )  # fmt: skip
     return Finding(
@@ -45,8 +45,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "checkpoint-writes",
     "Do reads wait for a checkpoint?",
-    "while observed, the disk was busy nine tenths of the time, at least half of what it moved was the "
-    "checkpointer's, "
+    "while observed, the disk was busy nine tenths of the time, at least half of its bytes were the checkpointer's, "
     "and there were 50 reads/s or more (16 and later)",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): a scan is slow while a checkpoint runs; "
     "PostgreSQL's manual, "

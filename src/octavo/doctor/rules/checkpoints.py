@@ -1,4 +1,4 @@
-"""Checkpoints that come because max_wal_size is reached, not because their time has come."""
+"""Checkpoints that are triggered by max_wal_size instead of checkpoint_timeout."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts
@@ -48,7 +48,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"each checkpoint begins a new round of full-page images: {times:.1f} times as many rounds as "
         f"checkpoint_timeout would have; max_wal_size = {format_size(size)} is filled each time",
         (
-            "# pg_wal grows to as much, and recovery after a crash takes longer: df -h DATA_DIRECTORY/pg_wal",
+            "# pg_wal grows to that size, and recovery after a crash takes longer: df -h DATA_DIRECTORY/pg_wal",
             alter("max_wal_size", format_size(larger)),
             RELOAD,
         ),
@@ -66,8 +66,9 @@ def _written(asked: RuleFacts, seconds: float) -> float | None:
 RULE = DoctorRule(
     "checkpoints",
     "Are checkpoints triggered by time?",
-    "20 checkpoints or more, and more than half, were requested, and they are more frequent than checkpoint_timeout; "
-    "or a tenth was, at less than a quarter of it (a note); and there is so much WAL that max_wal_size is the reason "
+    "at least 20 checkpoints and more than half of them were requested, more often than every checkpoint_timeout; or "
+    "a tenth of them was, at less than a quarter of it (a note); and the amount of WAL shows that max_wal_size is the "
+    "reason "
     "(14 and later)",
     "PostgreSQL's manual, WAL Configuration (max_wal_size); src/backend/access/transam/xlog.c "
     "(CalculateCheckpointSegments)",

@@ -1,4 +1,4 @@
-"""A cloud volume that is recognised, and at the limit of its throughput or its requests."""
+"""A known cloud volume at its limit on throughput or requests."""
 
 from dataclasses import dataclass
 

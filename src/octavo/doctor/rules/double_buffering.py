@@ -1,4 +1,4 @@
-"""Blocks that shared_buffers and the page cache hold both."""
+"""Blocks that both shared_buffers and the page cache hold."""
 
 from octavo.doctor.amounts import memory_bytes, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok

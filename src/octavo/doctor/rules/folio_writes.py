@@ -1,7 +1,7 @@
-"""A filesystem that writes a whole folio of the page cache where PostgreSQL has changed a block of it.
+"""A filesystem that writes a whole folio of the page cache when PostgreSQL has changed one block of it.
 
-iomap, which xfs uses, tracks what is dirty by filesystem block since Linux 6.6, and by folio before. A folio is a
-memory page, or more: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
+iomap, which xfs uses, tracks dirtiness by filesystem block since Linux 6.6, and by folio before. A folio is a memory
+page, or more: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
 """
 
 import re
@@ -18,7 +18,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     kind, kernel = asked.text("host.fs.type"), asked.text("host.kernel")
     block, page = asked.whole("setting.block_size"), asked.whole("host.memory.page_bytes")
     if kind != "xfs":
-        raise NotApplicableError(f"{kind} is not known to write its files by iomap")
+        raise NotApplicableError(f"{kind} is not known to write its files through iomap")
     numbers = re.match(r"(\d{1,4})\.(\d{1,4})", kernel)
     if numbers is None or ".el" in kernel:
         raise UnknownError(f"it is not known which changes of Linux 6.6 Linux {kernel} contains")
@@ -49,7 +49,7 @@ def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Find
     return Finding(
         "warning",
         f"{seen}, on xfs of Linux {kernel}, which writes whole folios",
-        f"a changed block of {human_size(block)} has up to {human_size(folio)} written: {times} at each checkpoint",
+        f"for a changed block of {human_size(block)} up to {human_size(folio)} are written: {times} at each checkpoint",
         ("# Linux 6.6 or later, for example on Debian 12:",
          "apt install -t bookworm-backports linux-image-amd64"),
         "reboot",
@@ -60,9 +60,8 @@ def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Find
 RULE = DoctorRule(
     "folio-writes",
     "Does the filesystem write more than the changed blocks?",
-    "xfs before Linux 6.6 with memory pages larger than a data block, or whose large folios had the checkpointer dirty "
-    "twice "
-    "the bytes that it wrote, while it was watched (16 and later)",
+    "xfs before Linux 6.6 with memory pages larger than a data block, or with large folios, so that the checkpointer "
+    "dirtied twice the bytes that it wrote while observed (16 and later)",
     'Linux commits "iomap: Add per-block dirty state tracking to improve performance" (6.6: 16 times the throughput of '
     'writes of 4 kB with pages of 64 kB) and "xfs: Support large folios"',
     _judge,

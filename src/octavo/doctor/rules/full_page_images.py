@@ -46,8 +46,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "full-page-images",
-    "How much of the WAL are full-page images?",
-    "up to 60 % or more of the WAL of an hour or more are images, and wal_compression is off",
+    "How much of the WAL is full-page images?",
+    "up to 60 % or more of the WAL of an hour or more is images, and wal_compression is off",
     "PostgreSQL's manual, full_page_writes, wal_compression and pg_stat_wal; the preset oltp-fpw measures it",
     _judge,
 )

@@ -1,8 +1,8 @@
 """full_page_writes = off on storage that may tear a block.
 
-A device that can write a block at once (atomic_write_unit_max_bytes) does so when it is asked to: by direct I/O with
-RWF_ATOMIC, Linux 6.11 and later, which PostgreSQL up to 18 does not use. What the page cache writes back may be cut
-anywhere between two sectors, also on such a device.
+A device that can write a block atomically (atomic_write_unit_max_bytes) does so only on request: by direct I/O with
+RWF_ATOMIC, Linux 6.11 and later, which PostgreSQL up to 18 does not use. Writeback from the page cache may be torn
+between any two sectors, also on such a device.
 """
 
 from octavo.doctor.amounts import is_standby
@@ -47,8 +47,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if standby else "error",
         f"full_page_writes = off, data blocks of {human_size(block)} in {parts} of {human_size(sector)}{unasked}",
         ("once this standby is promoted, " if standby else "")
-        + f"a power failure during a write leaves a block of {block // sector} {parts} of two ages, which recovery "
-        "cannot repair: data is lost",
+        + f"a power failure during a write can leave some of a block's {block // sector} {parts} old and others "
+        "new, which recovery cannot repair: data is lost",
         (
             alter("full_page_writes", "on"),
             RELOAD,

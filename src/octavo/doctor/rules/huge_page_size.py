@@ -1,4 +1,4 @@
-"""Huge pages of another size than those that there are, or so large that much of the last one is wasted."""
+"""Huge pages of a size that does not exist here, or so large that much of the last one is wasted."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages, percent, pools, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -57,7 +57,7 @@ def _on(asked: RuleFacts) -> bool:
 
 RULE = DoctorRule(
     "huge-page-size",
-    "Are the huge pages of the size that the server requests?",
+    "Do the huge pages have the size that the server requests?",
     "pages of another size are free and would suffice, or rounding up to whole pages takes a quarter and 512 MB more "
     "than shared memory",
     "PostgreSQL's manual, huge_page_size; 2 GB of shared_buffers take 3 GB in pages of 1 GB (docs/hugepages.md)",

@@ -22,8 +22,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"{pages:,} pages of {human_size(pool.page)} at boot ({said and said['said_by']})")
     return Finding(
         "note",
-        f"{pages:,} pages of {human_size(pool.page)} are set at boot, {wanted.needed:,} are needed (what a unit or a "
-        "script of this machine sets is not seen)",
+        f"{pages:,} pages of {human_size(pool.page)} are set at boot, {wanted.needed:,} are needed (pages that a unit "
+        "or a script of this machine sets are not visible)",
         f"{human_size((wanted.needed - pages) * pool.page)} of huge pages are missing after a boot: huge_pages = "
         f"{setting}: "
         f"{FAILURES[setting]}",

@@ -1,4 +1,4 @@
-"""A pool of huge pages that is too small for the next start, or too large for everybody."""
+"""A pool of huge pages that is too small for the next start, or larger than anybody needs."""
 
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -53,7 +53,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "huge-pages-pool",
-    "Has the pool as many huge pages as the server needs, and not many more?",
+    "Does the pool have the huge pages that the server needs, and not many more?",
     "a restart would lack pages, or 3 % of the memory or more are unused huge pages (10 %: a warning)",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst; PostgreSQL's manual, shared_memory_size_in_huge_pages",
     _judge,

@@ -1,4 +1,4 @@
-"""io_combine_limit: how many blocks one request of PostgreSQL may have."""
+"""io_combine_limit: the largest number of blocks in one request of PostgreSQL."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts

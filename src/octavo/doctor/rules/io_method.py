@@ -1,4 +1,4 @@
-"""io_method = sync, where PostgreSQL could read ahead of itself."""
+"""io_method = sync, although PostgreSQL could read asynchronously."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts

@@ -1,4 +1,4 @@
-"""How much memory khugepaged scans for pages to put together."""
+"""How much memory khugepaged scans for pages to collapse."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts

@@ -19,7 +19,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         # Facts of before had sums only.
         has_none = str(counted["verdict"]) == "no-lse" if "verdict" in counted else not lse and exclusive > 0
     except (AttributeError, TypeError, KeyError, ValueError):
-        raise UnknownError("host.process.atomics has another form") from None
+        raise UnknownError("host.process.atomics has an unknown form") from None
     if not has_none:
         outlined = f"LSE when the CPU has it: {calls} calls of outlined atomics; " if calls else ""
         return Ok(f"{outlined}the program has {lse} LSE instructions and {exclusive} exclusive ones")

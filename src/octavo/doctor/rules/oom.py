@@ -1,4 +1,4 @@
-"""Who dies first when memory runs out."""
+"""Which process is killed first when memory runs out."""
 
 from octavo.doctor.amounts import MB, server_cores, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -70,7 +70,7 @@ def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
     cores = mine if mine and mine < every else max(1, every * 3 // 4)
     each = f"{{memory: {memory // MB}Mi, cpu: {cores}}}"
     return (
-        "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node has to give",
+        "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node can give",
         f"resources: {{requests: {each}, limits: {each}}}",
     )
 
@@ -92,7 +92,7 @@ RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
     "memory is overcommitted, or the control group has a limit, and the postmaster's oom_score_adj is not negative (a "
-    "warning below a tenth of memory available), its backends share its protection, or a pod is the first to go",
+    "warning below a tenth of memory available), its backends share its protection, or a pod is killed first",
     "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score(5) and proc_pid_oom_score_adj(5)",
     _judge,
 )

@@ -18,8 +18,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         "memory.oom.group = 1 for the postmaster's control group",
-        f"{when} one backend that takes too much has all {count:,} processes killed, the postmaster with them: it "
-        "does not recover by itself; all wait until the service manager has restarted it",
+        f"{when} one backend that takes too much memory gets all {count:,} processes killed, including the "
+        "postmaster: there is no recovery until the service manager restarts it",
         ("# in the kubelet's configuration, Kubernetes 1.32 and later:", "singleProcessOOMKill: true")
         if asked.text_or_none("host.container") == "Kubernetes"
         else (EDIT_UNIT, "[Service]", "OOMPolicy=continue"),

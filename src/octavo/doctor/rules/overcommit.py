@@ -1,4 +1,4 @@
-"""vm.overcommit_memory = 2 with little left to promise."""
+"""vm.overcommit_memory = 2 with little left to commit."""
 
 from octavo.doctor.amounts import pools
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -40,7 +40,7 @@ def _lines(asked: RuleFacts, limit: int) -> tuple[str, ...]:
     now = ratio / 100 if ratio else (limit - (asked.whole_or_none("host.swap.total_bytes") or 0)) / memory
     if now >= _MOST:
         return (
-            "# all of the memory is promised: smaller shared_buffers, fewer connections, or swap; by process:",
+            "# all of the memory is committed: smaller shared_buffers, fewer connections, or swap; by process:",
             "ps -eo pid,vsz,comm --sort=-vsz | head",
         )
     share = min(_MOST, now + _MORE)

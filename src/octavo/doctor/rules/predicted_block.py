@@ -1,4 +1,4 @@
-"""What `octavo predict` says of a trace of this server."""
+"""The result of `octavo predict` for a trace of this server."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError

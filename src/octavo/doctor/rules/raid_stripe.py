@@ -104,9 +104,8 @@ def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | N
 RULE = DoctorRule(
     "raid-stripe",
     "Is the filesystem aligned to the RAID's stripes, and what does a block write cost on it?",
-    "on a Linux software RAID with stripes, an xfs is mounted without sunit and swidth or with others than those of "
-    "the RAID; "
-    "or one with parity takes 100 writes/s and more that are smaller than a stripe",
+    "on a Linux software RAID with stripes, an xfs is mounted without sunit and swidth or with other values than the "
+    "RAID's; or a RAID with parity takes 100 writes/s or more that are smaller than a stripe",
     "xfs(5), mount options sunit and swidth, and kernel fs/xfs/xfs_mount.c (which it takes); mkfs.xfs sets them where "
     "the device says its stripe; md(4), RAID4, RAID5 and RAID6; kernel Documentation/admin-guide/md.rst",
     _judge,

@@ -1,4 +1,5 @@
-"""What the server's processes fetched from storage while PostgreSQL asked for blocks, over a few seconds."""
+"""Bytes that the server's processes fetched from storage, compared with the blocks that PostgreSQL requested, over a
+few seconds."""
 
 from octavo.doctor.amounts import least_read
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -22,9 +23,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     # What a transaction has read is reported when it ends: until then it was fetched and not asked for.
     if asked.has("live.server.long_transactions") and asked.flag("live.server.long_transactions"):
         raise UnknownError(
-            f"a transaction runs longer than the {asked.number('live.seconds'):.0f} s that were watched, and "
-            "PostgreSQL "
-            "counts what it reads when it ends; try --interval 30s"
+            f"a transaction runs longer than the {asked.number('live.seconds'):.0f} s observed, and PostgreSQL counts "
+            "its reads only when it ends; try --interval 30s"
         )
     if unit <= block:  # a base backup and temporary files are fetched too, and not asked for as blocks
         return Ok(

@@ -1,4 +1,4 @@
-"""The kernel's readahead against what reads here: sequential scans that need it, random reads that it makes larger."""
+"""The kernel's readahead against the reads here: sequential scans that need it, random reads that it makes larger."""
 
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
@@ -95,7 +95,7 @@ def _finding(asked: RuleFacts, severity: Severity, seen: str, cost: str, better:
 
 RULE = DoctorRule(
     "readahead",
-    "Does the kernel's readahead fit what reads here?",
+    "Does the kernel's readahead fit the reads here?",
     "it is less than a memory page; or less than a sequential scan needs, which waits for each request: two blocks "
     "before 17, io_combine_limit in 17 and with io_method = sync; or more than 128 kB, and twice as much was fetched "
     "as was requested, little of that by large scans",

@@ -1,4 +1,4 @@
-"""shared_buffers against the memory that there is, and the page cache beside it."""
+"""shared_buffers against the available memory, and the page cache next to it."""
 
 from octavo.doctor.amounts import memory_bytes, percent, set_buffers
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -33,9 +33,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         blocks, connections = buffers // asked.whole("setting.block_size"), asked.whole("setting.max_connections")
         return Finding(
             "warning",
-            f"{seen}; initdb chooses so little only if the servers that it tries die",
-            f"{blocks:,} blocks for up to {connections:,} connections; a Bus error by huge pages at initdb leaves this "
-            "behind, and a small max_connections",
+            f"{seen}; initdb chooses so little only if the servers that it tries crash",
+            f"{blocks:,} blocks for up to {connections:,} connections; a Bus error from huge pages during initdb "
+            "leaves this behind, and a small max_connections",
             (*set_buffers(asked, _DEFAULT), Sql("SHOW max_connections;   -- 100 by default")),
             "restart",
             "SHOW shared_buffers;",

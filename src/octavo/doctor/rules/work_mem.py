@@ -1,4 +1,4 @@
-"""work_mem times the sessions that may use it, and what autovacuum may take besides."""
+"""work_mem times the sessions that may use it, plus the memory of autovacuum."""
 
 from octavo.doctor.amounts import is_standby, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -47,7 +47,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if ratio > _MUCH else "note",
         seen,
         f"one hash in each session is {human_size(sessions)}{beside}, with shared_buffers {human_size(total)} of "
-        f"{human_size(memory)}: when they come together, the OOM killer ends one",
+        f"{human_size(memory)}: if they coincide, the OOM killer kills one",
         tuple(lines),
         takes,
         "SELECT name, setting, unit FROM pg_settings WHERE name IN ('work_mem', 'autovacuum_work_mem', "

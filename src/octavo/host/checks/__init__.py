@@ -35,10 +35,10 @@ def check_host(
     sys: Path = Path("/sys"),
     since: HostCounters | None = None,
 ) -> list[CheckFinding]:
-    """What each check finds, in the table's order; the activity of `seconds` is watched for it, or that since a reading
-    (`counters_now`), which saves the waiting.
+    """The findings of each check, in the table's order. Activity is observed for `seconds`, or since an earlier reading
+    (`counters_now`), which avoids waiting.
 
-    `directory` is where the data will be; it exists.
+    `directory` is the existing directory of the data.
     """
     host = observe_host(directory, seconds, proc, sys, since)
     found: list[CheckFinding] = []

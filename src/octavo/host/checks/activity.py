@@ -1,4 +1,4 @@
-"""What runs on the host now, besides us."""
+"""Other activity on the host now."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a check of the host looks at, and what it says."""
+"""The input and the result of a check of the host."""
 
 import os
 import time
@@ -17,10 +17,10 @@ Severity = Literal["disturbs", "note", "fine", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """What a check found. `why` it matters and what to do (`fix`) are said where something was found.
+    """The result of a check. `why` it matters and what to do (`fix`) are set if something was found.
 
-    `disturbs`: measurements here suffer now. `note`: worth knowing. `fine`: nothing. `unknown`: cannot be
-    looked at here, and `found` says why.
+    `disturbs`: measurements here suffer now. `note`: worth knowing. `fine`: nothing. `unknown`: cannot be determined
+    here, and `found` says why.
     """
 
     check: str
@@ -87,8 +87,8 @@ Check = Callable[[Host], CheckFinding]
 
 
 def observe_host(directory: Path, seconds: float, proc: Path, sys: Path, since: HostCounters | None = None) -> Host:
-    """Reads the counters twice, so many seconds apart at least; `since` is the first reading, where there is one that
-    is not too old to be of now."""
+    """Reads the counters twice, at least so many seconds apart; `since` is the first reading, if a recent one
+    exists."""
     before = since
     if before is None or time.monotonic() - before.at > _OLDEST:
         before = counters_now(directory, proc)
@@ -98,7 +98,7 @@ def observe_host(directory: Path, seconds: float, proc: Path, sys: Path, since: 
 
 
 def read_text(path: Path) -> str:
-    """The file's text without its end of line. Raises CheckImpossibleError when it is not there or not for us."""
+    """The file's text without its end of line. Raises CheckImpossibleError if it does not exist or may not be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError as error:

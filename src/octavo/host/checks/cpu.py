@@ -1,4 +1,4 @@
-"""What makes a CPU faster at one time than at another."""
+"""Causes of a CPU speed that changes over time."""
 
 import os
 

@@ -1,5 +1,5 @@
-"""Slices: the cells of a condition are up together and run by turns, a moment each, while the others stand still.
+"""Slices: the cells of a condition run at the same time, in turns of one short slice each, while the others are paused.
 
-What is slow on a shared machine (seconds and more) hits all cells of a turn alike, and cancels in their ratio. What a
-cell yields in its slices of a round is its trial.
+Slow noise of a shared machine (seconds and more) affects all cells of a turn alike, and cancels in their ratio. A
+cell's slices of a round together are its trial.
 """

@@ -1,8 +1,9 @@
-"""The age at which the kernel writes back dirty memory, in a round whose cells stand still most of the time.
+"""The age at which the kernel writes back dirty memory, in a round whose cells are paused most of the time.
 
 Dirty memory is written back when it is older than vm.dirty_expire_centisecs, 30 s as a rule (kernel Documentation/
-admin-guide/sysctl/vm.rst). It also ages while its cell is paused: of seven cells each would find its pages of four
-seconds ago written back, which no trial of some seconds does. So the limit is as many times longer as there are cells.
+admin-guide/sysctl/vm.rst). It also ages while its cell is paused: with seven cells, pages would be written back after
+four seconds of their cell's own time, which does not happen in a sequential trial of a few seconds. So the limit is
+multiplied by the number of cells.
 """
 
 from collections.abc import Generator
@@ -18,8 +19,8 @@ _LIMIT = Path("/proc/sys/vm/dirty_expire_centisecs")
 
 @contextmanager
 def ages_slowly(cells: int, journal: Journal, limit: Path = _LIMIT) -> Generator[int | None, None, None]:
-    """The limit for so many cells in turn, within the context; yields it in hundredths of a second, None where it may
-    not be changed."""
+    """The limit for so many cells that take turns, within the context; yields it in hundredths of a second, None if it
+    may not be changed."""
     if not_writable(limit) is not None:
         yield None
         return

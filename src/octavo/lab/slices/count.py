@@ -86,9 +86,9 @@ class SliceCounts:
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceLimits:
-    """How much more of the CPU may be taken in one slice of a turn than in another, as shares of the machine.
+    """The largest allowed difference in lost CPU time between slices of a turn, as shares of the machine.
 
-    `tick_seconds` is what the kernel counts CPU time in, over all CPUs: a share of a slice that may be chance.
+    `tick_seconds` is the kernel's unit of CPU time, over all CPUs: a difference of one tick may be chance.
     """
 
     steal: float
@@ -97,11 +97,11 @@ class DisturbanceLimits:
 
 
 def disturbance(turn: Sequence[Slice], limits: DisturbanceLimits) -> float:
-    """How much more of the CPU others took in one slice of the turn than in another, as a multiple of the limits: above
-    1 the turn is disturbed.
+    """The difference in CPU time lost to others between slices of the turn, as a multiple of the limits: above 1 the
+    turn is disturbed.
 
-    What hits all slices of a turn alike cancels in their ratios; what hits one of them drops the turn for all cells,
-    so that no cell can gain by it.
+    A disturbance of all slices of a turn alike cancels in their ratios; a disturbance of one of them drops the turn for
+    all cells, so that no cell can gain by it.
     """
     shortest = min(one.ended - one.began for one in turn)
     tick = limits.tick_seconds / shortest if shortest > 0 else 0.0

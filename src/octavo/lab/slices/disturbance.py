@@ -1,4 +1,4 @@
-"""What others took of the CPU in a slice: the hypervisor, and processes that are not ours."""
+"""CPU time that others took in a slice: the hypervisor, and processes that are not ours."""
 
 import os
 from dataclasses import dataclass, field
@@ -24,10 +24,10 @@ class CpuSnapshot:
 
 @dataclass(slots=True)
 class CpuMeter:
-    """Reads both in a few milliseconds, while everything of ours stands still. A context manager: the files of foreign
-    processes stay open, since opening one takes several times as long as reading it.
+    """Reads both in a few milliseconds, while all our cells are paused. A context manager: the files of foreign
+    processes stay open, because opening one takes several times as long as reading it.
 
-    Threads of the kernel count as ours, as they do for trials: what they write back is as often as not our doing.
+    Kernel threads count as ours, as for trials, because they often write back our own pages.
     """
 
     root: int = field(default_factory=os.getpid)
@@ -75,7 +75,7 @@ class CpuMeter:
     def shares(before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
         """Steal and foreign CPU between two moments, as shares of the machine's time.
 
-        A process that came in between counts with all it used, one that went with nothing.
+        A process that started in between counts with all of its time, one that ended with none.
         """
         machine = after.machine.since(before.machine)
         foreign = sum(used - before.foreign.get(pid, 0.0) for pid, used in after.foreign.items())

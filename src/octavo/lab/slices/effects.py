@@ -1,4 +1,5 @@
-"""What the turns of a round tell: ratios with their error, what a slice leaves to the next, how turns hang together."""
+"""Estimates from the turns of a round: ratios with their errors, carry-over to the next slice, autocorrelation of
+turns."""
 
 import math
 from collections.abc import Sequence
@@ -52,8 +53,8 @@ def ratio_of(rates: Sequence[Sequence[float]], cell: int, baseline: int) -> Turn
 
 
 def total_ratio_of(totals: Sequence[float], cell: int, baseline: int) -> TurnRatio | None:
-    """From the seconds of each cell, as the verdict is; None before both have any. What one query gains and another
-    loses is no error, so there is none."""
+    """The ratio of the cells' seconds, as in the verdict; None before both have any. It has no error, because
+    differences between queries are not scatter."""
     if not totals or min(totals[cell], totals[baseline]) <= 0:
         return None
     return TurnRatio(totals[cell] / totals[baseline], 0.0)

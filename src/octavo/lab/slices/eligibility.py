@@ -1,6 +1,6 @@
-"""Where slices are sound: conditions whose cells can stand still for a while and be what they were.
+"""Where slices are valid: in conditions whose cells can be paused for a while without changing their state.
 
-docs/plan.md ("Interleaving") has the reasons in full, and what becomes of each timer.
+docs/plan.md ("Interleaving") has all reasons, and the effect on each timer.
 """
 
 import shutil
@@ -107,8 +107,8 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
 
 
 def may_stop_within_pieces(cells: Sequence[Levels]) -> bool:
-    """Whether cells of a workload in pieces may stand still in the middle of one: where all it needs is in memory. What
-    a device reads ahead, and what its limit saves up meanwhile, would be had for nothing."""
+    """Whether cells of a workload in pieces may be paused within one: if all its data is in memory. Otherwise
+    readahead, and the unused part of a device's limit, would cost nothing."""
     return all(
         levels.get("cache", "warm") == "warm" and not device.is_limited(levels) and not device.needs_volume(levels)
         for levels in cells
@@ -116,9 +116,9 @@ def may_stop_within_pieces(cells: Sequence[Levels]) -> bool:
 
 
 def shortest_slice(cells: Sequence[Cell]) -> float:
-    """Seconds of a slice at the least: under a device's limit the kernel lets through at once what one of its own
-    intervals allows, 0.1 s at most (block/blk-throttle.c, throtl_slice), which has to lie in the part of a slice that
-    is not counted."""
+    """The minimum length of a slice in seconds: under a device's limit the kernel lets through a burst of up to one of
+    its own intervals, at most 0.1 s (block/blk-throttle.c, throtl_slice), which has to fall into the part of a slice
+    that is not counted."""
     return 1.0 if any(device.is_limited(cell.levels) for cell in cells) else USUAL
 
 
@@ -163,8 +163,8 @@ def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
 
 @dataclass(frozen=True, slots=True)
 class CellNeeds:
-    """What a cell takes while it is up, in bytes: in the page cache, its copy on disk, and `working`, what its
-    processes sort and hash."""
+    """The needs of a running cell in bytes: page cache, its copy on disk, and `working`, the sorts and hash tables of
+    its processes."""
 
     levels: Levels
     cached: int
@@ -173,7 +173,7 @@ class CellNeeds:
 
 
 def not_at_once(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
-    """Why the servers of these cells cannot all be up, by what they need beside huge pages, or None."""
+    """Why the servers of these cells cannot all run at the same time, apart from huge pages, or None."""
     needs = needs_of(plan, workload, cells)
     return no_room(needs) or too_dirty(workload, needs)
 
@@ -220,10 +220,10 @@ def most_for_huge_pages() -> int:
 def too_dirty(workload: Workload, needs: Sequence[CellNeeds], proc: Path = Path("/proc")) -> str | None:
     """Why cells that write to devices that are paused, or load, cannot take turns, or None.
 
-    What a paused cell has dirtied stays, so that what all cells have dirtied is there at once; from
-    vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused, or has
-    a common one write while it runs (mm/page-writeback.c, domain_dirty_limits; vm.rst). Its share is of memory that is
-    free or in the page cache, in which shared buffers and what processes sort are not (global_dirtyable_memory).
+    A paused cell's dirty pages stay dirty, so those of all cells add up; above vm.dirty_background_ratio (or _bytes)
+    the kernel makes the running cell wait for paused devices, or writes to a common device while it runs
+    (mm/page-writeback.c, domain_dirty_limits; vm.rst). The ratio refers to free memory and page cache, without shared
+    buffers and private memory (global_dirtyable_memory).
     """
     wanted = 0
     for cell in needs:

@@ -1,4 +1,5 @@
-"""Stopping a cell whole, and letting it go on: its control group, or without the right to groups its client."""
+"""Pausing a cell as a whole, and continuing it: its control group, or only its client where control groups are not
+available."""
 
 import os
 import signal
@@ -22,11 +23,11 @@ class Freezer(Protocol):
 
     @property
     def how(self) -> str:
-        """What is stopped, in words, for the trial's facts."""
+        """What is paused, in words, for the trial's facts."""
         ...
 
     def freeze(self) -> None:
-        """Returns when all of it stands still. Raises OctavoError when it never does."""
+        """Returns when everything is paused. Raises OctavoError if that does not happen."""
         ...
 
     def thaw(self) -> None:
@@ -60,7 +61,7 @@ class GroupFreezer:
             self.wait(_POLL_SECONDS)
 
     def thaw(self) -> None:
-        """The group and what is below it."""
+        """The group and the groups below it."""
         child_group.set_frozen(self.group, frozen=False)
 
 
@@ -78,8 +79,8 @@ class Pausable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFreezer:
-    """A cell and its own device: the kernel does not write back for a cell that stands still, so that what a
-    cell has dirtied costs its own time."""
+    """A cell and its own device: the kernel does not write back for a paused cell, so that writing a cell's dirty pages
+    costs its own time."""
 
     cell: Freezer
     device: Pausable
@@ -90,12 +91,12 @@ class DeviceFreezer:
         return f"{self.cell.how}; its device"
 
     def freeze(self) -> None:
-        """The cell first: what a process waits for is still served."""
+        """The cell first, so that requests that a process waits for are still served."""
         self.cell.freeze()
         self.device.pause()
 
     def thaw(self) -> None:
-        """The device first; the cell also where that fails, for what stands still could not be ended."""
+        """The device first; the cell even if that fails, because a frozen process could not be ended."""
         try:
             self.device.resume()
         finally:

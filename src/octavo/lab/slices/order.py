@@ -1,4 +1,4 @@
-"""The order of slices: who runs after whom is balanced, so that what a cell leaves behind meets all others alike.
+"""The order of slices: each cell follows every other equally often, so that carry-over affects all cells alike.
 
 E. J. Williams, *Australian J. Scientific Research* A 2 (1949): a square for an even number of cells, in which each
 runs once in every place and once right after every other; for an odd number a square and its mirror image.

@@ -1,13 +1,13 @@
-"""Turns over the pieces of a trial, such as queries: all cells take turns over one piece, and then over the next.
+"""Turns over the pieces of a trial, such as queries: all cells take turns on one piece, then on the next.
 
-Where a cell can be stopped in the middle of a piece, all cells have begun theirs, and each runs for a short slice in a
-balanced order until its piece has ended: what is compared lies fractions of a second apart, and slow noise of the
-machine meets all cells alike. A piece's time is that of its slices. Where it cannot (cold caches, limited devices, no
-control groups) a slice is a whole piece.
+Where a cell can be paused within a piece, all cells begin the piece, and each runs in short slices, in a balanced
+order, until its piece has ended: compared slices are fractions of a second apart, and slow noise of the machine affects
+all cells alike. A piece's time is that of its slices. Where it cannot (cold caches, limited devices, no control groups)
+a slice is a whole piece.
 
-A turn in which others took more of the CPU from one cell than from another is run again for all cells, as long as no
-more than half as many turns again are needed; of a piece's turns the least disturbed one counts. Which that is depends
-on what others did, and on no cell's numbers. A piece that cannot be repeated counts as it is: a step of a load.
+A turn in which others took more of the CPU from one cell than from another is run again for all cells, up to half as
+many turns again; the least disturbed turn of a piece counts. Which one that is depends on other processes, never on a
+cell's results. A piece that cannot be repeated, such as a step of a load, counts as it is.
 """
 
 import math
@@ -29,8 +29,8 @@ _MOST_AGAIN = 0.5
 
 @dataclass(slots=True)
 class PieceRunner:
-    """A cell with its pieces, standing still between its slices. `ran` is for how long it has not, in seconds;
-    `error` says why it is out."""
+    """A cell with its pieces, paused between its slices. `ran` is its running time in seconds; `error` is the reason
+    why it dropped out."""
 
     freezer: Freezer
     pieces: Pieces
@@ -73,7 +73,7 @@ class PieceRunner:
         return began, until if ended else stood_still, ended or self.error is not None
 
     def end(self, seconds: float, clock: TurnsClock) -> PieceRun | None:
-        """What the piece gave, in so many seconds; None puts the cell out."""
+        """The result of the piece, which took so many seconds; None drops the cell."""
         found: PieceRun | None = None
 
         def finish() -> None:
@@ -100,9 +100,9 @@ class PieceRunner:
 
 @dataclass(slots=True)
 class PieceTurns:
-    """What ran: by turn each cell's slices put together, in the turn's first order; seconds of the pieces' turns that
-    count, by item and repetition, and how many items are done. `slice_seconds` is how long a slice was, None where it
-    was a whole piece."""
+    """The result: by turn each cell's slices combined, in the turn's first order; seconds of the pieces' turns that
+    count, by item and repetition, and the number of finished items. `slice_seconds` is the length of a slice, None if
+    it was a whole piece."""
 
     slice_seconds: float | None = None
     slices: list[list[Slice]] = field(default_factory=list[list[Slice]])
@@ -175,8 +175,8 @@ def run(
     clock: TurnsClock,
     show: Callable[[PieceTurns], None],
 ) -> PieceTurns:
-    """All items of all cells, in slices of `slice_seconds`, or whole where that is None. An item is repeated, by all
-    cells, until half of them have enough of it.
+    """Runs all items of all cells, in slices of `slice_seconds`, or whole if that is None. An item is repeated, by all
+    cells, until half of them have run it long enough.
 
     A cell whose piece fails has no more slices. `show` is called after each piece.
     """

@@ -1,9 +1,9 @@
-"""Which CPU each thread of a cell starts a slice on: dealt anew at every slice.
+"""The CPU on which each thread of a cell starts a slice: redistributed at every slice.
 
-On a machine of few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps what
-it has found: slices of a second after each other repeat one draw instead of making a new one (autocorrelation 0.4 to
-0.7 between a cell's neighbouring slices, docs/method.md). Dealing the threads anew makes the slices independent draws
-of the same lottery, for every cell alike.
+On a machine with few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps its
+placement: successive slices within a second repeat one draw instead of making a new one (autocorrelation 0.4 to 0.7
+between a cell's neighbouring slices, docs/method.md). Redistributing the threads makes the slices independent draws
+from the same distribution, for every cell alike.
 """
 
 import os
@@ -41,10 +41,10 @@ def deal(used: Mapping[int, float], allowed: Mapping[int, frozenset[int]], chanc
 
 @dataclass(slots=True)
 class ShuffledPlacement:
-    """A freezer that deals the threads of its group over the CPUs while they are stopped.
+    """A freezer that redistributes the threads of its group over the CPUs while they are frozen.
 
-    A thread is bound to its CPU until the group goes on, and then free again: the slice begins where it was dealt, and
-    the scheduler goes on from there.
+    A thread is bound to its CPU until the group continues, and then unbound: the slice begins with this placement, and
+    the scheduler may change it from there.
     """
 
     freezer: GroupFreezer
@@ -55,7 +55,7 @@ class ShuffledPlacement:
 
     @property
     def how(self) -> str:
-        """What is stopped, and how it goes on."""
+        """What is paused, and how it continues."""
         return f"{self.freezer.how}; threads redistributed over the CPUs at each slice"
 
     def freeze(self) -> None:

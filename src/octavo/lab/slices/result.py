@@ -1,4 +1,4 @@
-"""The slices of a cell as the result of a trial, in the numbers that pgbench's own trials have."""
+"""The slices of a cell as the result of a trial, with the metrics of sequential pgbench trials."""
 
 import math
 from collections.abc import Sequence

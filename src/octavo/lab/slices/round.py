@@ -1,8 +1,8 @@
-"""A round in slices: every cell's server on its pristine copy with its client, all up at once, then turns.
+"""A round in slices: starts every cell's server on its pristine copy, and its client, then runs the turns.
 
-The order of what is made: first all copies, then all servers, so that no cell's caches are emptied for another's; then
-all are warmed at the same time, for nothing is measured yet; then devices are limited and clients started, one after
-the other.
+First all copies are made, then all servers started, so that no cell's caches are emptied for another's. Then all are
+warmed at the same time, because nothing is measured yet; then devices are limited and clients started, one after the
+other.
 """
 
 import os
@@ -62,10 +62,9 @@ class SlowError(OctavoError):
 
 @dataclass(frozen=True, slots=True)
 class SliceRequest:
-    """How a round is to go. `slice_seconds` is what the plan says, else what a pilot finds to be needed; `shortest` at
-    the least.
+    """The parameters of a round. `slice_seconds` is the plan's, else determined by a pilot, and at least `shortest`.
 
-    `order` seeds the order of turns; `show` is told the cells' ratios to the `baseline`, by name, while it goes on.
+    `order` seeds the order of turns; `show` gets the cells' ratios to the `baseline`, by name, while the round runs.
     """
 
     slice_seconds: float | None
@@ -78,7 +77,7 @@ class SliceRequest:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What a round gave: by cell what was watched, or why it failed; and what slices leave to those that follow."""
+    """The result of a round: by cell the watched trial, or why it failed; and the carry-over between slices."""
 
     cells: Mapping[str, WatchedTrial | str]
     facts: Mapping[str, Mapping[str, Any]]
@@ -278,7 +277,7 @@ def _resume(cell: RoundCell) -> None:
 
 
 def limits_of(thresholds: Thresholds) -> DisturbanceLimits:
-    """What drops a turn, by the plan's thresholds; a tick of one CPU may be anybody's."""
+    """The limits beyond which a turn is dropped, by the plan's thresholds; one tick of one CPU may be chance."""
     tick = 1 / (os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
     return DisturbanceLimits(
         parse_percentage(thresholds.most_steal), parse_percentage(thresholds.most_foreign_cpu), tick

@@ -1,4 +1,4 @@
-"""A cell of a round in slices: its volume, copy, server and client, made one step after the other."""
+"""A cell of a round in slices: creates its volume, copy, server and client step by step."""
 
 import random
 import threading
@@ -47,7 +47,7 @@ class RunningClock:
 
 @dataclass(slots=True)
 class RoundCell:
-    """A cell while its round goes on; `error` says why it is out."""
+    """A cell during its round; `error` is the reason why it dropped out."""
 
     name: str
     trial: Trial
@@ -128,7 +128,7 @@ def reach(equipment: Equipment, cell: RoundCell) -> None:
 
 
 def begin(equipment: Equipment, cell: RoundCell) -> None:
-    """The device is limited, the instruments look, the client starts, and then all of the cell stands still."""
+    """Limits the device, starts instruments and client, and then pauses the whole cell."""
     server, workload = server_of(cell), equipment.workload
     limited = cell.stack.enter_context(
         device.limited(
@@ -178,13 +178,13 @@ def server_of(cell: RoundCell) -> Server:
 
 
 def runner_of(cell: RoundCell) -> turns.Runner:
-    """What lets its client run and stand still."""
+    """The object that runs and pauses its client."""
     assert cell.runner is not None
     return cell.runner
 
 
 def read_since(before: Table, server: int) -> int | None:
-    """What a server and its processes read from storage since; None where /proc/PID/io may not be read."""
+    """The bytes that a server and its processes have read from storage since; None if /proc/PID/io may not be read."""
     after = settled_table(server, storage=True)
     ours = tree(server, after)
     if any(after[pid].read_bytes is None for pid in ours):

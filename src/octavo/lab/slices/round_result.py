@@ -1,4 +1,4 @@
-"""What the turns of a round give for each cell: a trial as any other, with facts of its slices."""
+"""The result of the turns of a round for each cell: an ordinary trial, with facts about its slices."""
 
 import math
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +21,7 @@ from octavo.workloads.base import BY_SESSION, CountsBySlices
 
 @dataclass(frozen=True, slots=True)
 class TurnsDone:
-    """The turns that ran, their pace (None for pieces), what they leave to the next, and what went on beside them."""
+    """The turns of a round, their pace (None for pieces), their carry-over, and other activity meanwhile."""
 
     pace: turns.Pace | None
     turns: turns.Turns | PieceTurns

@@ -1,4 +1,4 @@
-"""The turns of a round: everything stands still but the one cell whose slice it is."""
+"""The turns of a round: all cells are paused except the one whose slice it is."""
 
 import math
 import time
@@ -28,7 +28,7 @@ _SHOW_SECONDS = 1.0
 
 
 class Client(Protocol):
-    """What the turns know of a cell's client."""
+    """The interface of a cell's client to the turns."""
 
     def finished(self) -> list[tuple[float, float]]:
         """The transactions since the last call: when each ended (CLOCK_MONOTONIC), and its seconds."""
@@ -40,7 +40,7 @@ class Client(Protocol):
 
 
 class Meter(Protocol):
-    """What tells how much of the CPU others took."""
+    """The interface of a meter of CPU time taken by others."""
 
     def read(self) -> CpuSnapshot:
         """Now."""
@@ -85,7 +85,8 @@ class Runner:
     ran: float = 0.0
 
     def run(self, seconds: float, clock: TurnsClock) -> tuple[float, float]:
-        """One slice: when it was let go, and when it was told to stop; it stands still when this returns."""
+        """Runs one slice; returns the times at which it was continued and at which it was stopped. The cell is paused
+        on return."""
         began = clock.now()
         self.freezer.thaw()
         clock.sleep(seconds)
@@ -106,7 +107,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Turns:
-    """What ran: the order of each turn (by place of the runner), those that are kept, and how disturbed each was."""
+    """The turns that ran: the order of each (by position of the runner), the kept ones, and the disturbance of each."""
 
     orders: list[list[int]] = field(default_factory=list[list[int]])
     kept: set[int] = field(default_factory=set[int])
@@ -154,12 +155,12 @@ def run(
     clock: TurnsClock,
     show: Callable[[Turns], None],
 ) -> Turns:
-    """Turns until every cell has what is wanted of those that are not disturbed.
+    """Runs turns until every cell has enough undisturbed ones.
 
-    Where that cannot be had with half as many again, the least disturbed of those that ran are kept. Which these are
-    depends on what others did, and on no cell's numbers.
+    If half as many turns again are not enough, the least disturbed ones are kept. Which these are depends on other
+    processes, never on a cell's results.
 
-    A cell whose client has gone has no more slices. `show` is called about once a second, while all stands still.
+    A cell whose client has ended gets no more slices. `show` is called about once a second, while all cells are paused.
     """
     turns = Turns()
     seconds: list[float] = []

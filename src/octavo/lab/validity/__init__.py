@@ -1,8 +1,8 @@
-"""Validity: the rules by which a measured trial is not believed. A new one is a file here with `judge`, and its name
-and threshold in `plan.thresholds`.
+"""Validity: the rules by which a measured trial is declared invalid. A new one is a file here with `judge`, and its
+name and threshold in `plan.thresholds`.
 
-A rule may not depend on what a factor can cause: fewer checkpoints or more memory pressure may be the outcome.
-Where a plan's factor can cause it after all, the plan declares it (`outcomes`), and it is not censored.
+A rule must not depend on what a factor can cause: fewer checkpoints or more memory pressure may be the outcome. If a
+plan's factor can cause it nevertheless, the plan declares it (`outcomes`), and the trial stays valid.
 """
 
 from collections.abc import Callable, Collection
@@ -26,9 +26,9 @@ class Invalidity(NamedTuple):
 
 
 def first_doubt(evidence: Evidence, outcomes: Collection[str] = ()) -> Invalidity | None:
-    """Why the trial is invalid, by the first rule that says so, or None when it may be believed.
+    """Why the trial is invalid, by the first rule that rejects it, or None if it is valid.
 
-    Rules named in `outcomes` are not asked: what they find is what the plan wants to know.
+    Rules named in `outcomes` are not applied: the plan measures what they would reject.
     """
     found = (Invalidity(name, judge(evidence) or "") for name, judge in RULES.items() if name not in outcomes)
     return next((doubt for doubt in found if doubt.reason), None)

@@ -1,4 +1,4 @@
-"""Blocks read into shared buffers in a trial whose data are all there: it is not compared for CPU."""
+"""Blocks read into shared buffers although all data fit there: such a trial does not compare CPU alone."""
 
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_percentage, parse_size

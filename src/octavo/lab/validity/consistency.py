@@ -1,4 +1,4 @@
-"""What must be true of the data after the run is not: some of the work was done wrong, or not at all."""
+"""A condition that must hold for the data after the run does not: some of the work was done wrong, or not at all."""
 
 from octavo.lab.validity.evidence import Evidence
 

@@ -1,4 +1,4 @@
-"""What the rules look at."""
+"""The input of the rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,12 @@ from octavo.workloads.base import Levels, WorkloadResult
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A measured run, its observed numbers by metric, how its server fared, and what went on beside it.
+    """A measured run, its observed numbers by metric, the state of its server, and other activity on the host.
 
-    `started_after` is None when the server could not be asked again, `surroundings` when nobody watched;
-    `settings` are those of the running server, `violations` what its workload found wrong with the data, `threshold`
-    the plan's smallest difference of interest, a fraction.
-    Of the trial's facts the rules read `database_bytes`, `memory_limit_bytes`, `memory_limit_shared_bytes`,
-    `device_limit_asked` and `device_limit_achieved`.
+    `started_after` is None if the server could not be queried again, `surroundings` if the host was not observed;
+    `settings` are those of the running server, `violations` the violated conditions in the data, `threshold` the plan's
+    smallest difference of interest, a fraction. Of the trial's facts the rules read `database_bytes`,
+    `memory_limit_bytes`, `memory_limit_shared_bytes`, `device_limit_asked` and `device_limit_achieved`.
     """
 
     result: WorkloadResult
@@ -36,7 +35,7 @@ class Evidence:
 
     @property
     def read_bytes(self) -> float | None:
-        """What our processes read from storage; where that cannot be told, what anybody read at the device."""
+        """Bytes that our processes read from storage; if unknown, those that all processes read at the device."""
         if self.surroundings is not None and self.surroundings.own_read_bytes is not None:
             return self.surroundings.own_read_bytes
         return self.numbers.get("device_read_bytes")

@@ -1,4 +1,4 @@
-"""CPU time that neither the server, nor the client, nor Octavo took."""
+"""CPU time used by processes other than the server, the client and Octavo."""
 
 import os
 

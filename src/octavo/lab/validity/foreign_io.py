@@ -1,8 +1,8 @@
 """Storage traffic that was not the trial's own.
 
-What can be compared honestly: reads at the device against what our processes fetched, for a read is
-counted where and when it is asked for; and bytes that foreign processes made dirty, which is when a
-write is asked for. Bytes written at the device come late and from the kernel, so they are not compared.
+Reads at the device are compared with what our processes fetched, because a read is counted when it is requested.
+Foreign writes are the bytes that foreign processes dirtied. Bytes written at the device come late and from the kernel,
+so they are not compared.
 """
 
 from octavo.lab.validity.evidence import Evidence

@@ -1,4 +1,4 @@
-"""A knob that somebody else turned while the trial ran."""
+"""A host setting that somebody else changed while the trial ran."""
 
 from collections.abc import Sequence
 

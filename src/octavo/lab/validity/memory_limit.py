@@ -1,8 +1,8 @@
 """A memory limit that did not hold for the page cache.
 
-The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst),
-and so is shared memory, which leaves less for it. Files that somebody outside has read are cached beyond the limit, and
-a cell "larger than memory" runs from memory.
+The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst), and
+so is shared memory, which leaves less for it. Files that a process outside the group has read are cached beyond the
+limit, and a cell "larger than memory" runs from memory.
 """
 
 from octavo.lab.validity.evidence import Evidence
@@ -15,8 +15,8 @@ _ASIDE = 16 * 1024**2
 def judge(evidence: Evidence) -> str | None:
     """Invalid when more of the server's files is cached than `most_cached` of the limit less shared memory.
 
-    Where the kernel cannot say what is cached, a cell larger than its limit is invalid when it read next to
-    nothing: less than `fewest_device_reads` of what cannot have been cached, were its accesses uniform.
+    If the kernel does not report cached pages, a cell larger than its limit is invalid if it read next to nothing: less
+    than `fewest_device_reads` of what cannot have been cached, were its accesses uniform.
     """
     limit: int | None = evidence.facts.get("memory_limit_bytes")
     if limit is None or evidence.surroundings is None:

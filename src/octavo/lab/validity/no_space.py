@@ -1,4 +1,4 @@
-"""A full disk under the run: what the server or the client did about it is no measurement."""
+"""The disk was full during the run: what server and client did then is not a measurement."""
 
 from octavo.lab.validity.evidence import Evidence
 

@@ -1,4 +1,5 @@
-"""What lost CPU time can have done to a trial's numbers, at the most: a rule may only censor what it can explain."""
+"""The largest possible effect of lost CPU time on a trial's numbers: a rule may only reject a trial for an effect that
+it can explain."""
 
 import math
 
@@ -9,10 +10,11 @@ _KB = 1024
 
 
 def possible_change(evidence: Evidence, lost: float) -> float:
-    """By how much more the trial can have done without the loss of that share of the machine's CPU time, a fraction.
+    """The largest fraction by which the trial's result could have been higher without the loss of that share of the
+    machine's CPU time.
 
-    With all of the CPU in use, work grows with what there is of it: lost / (1 - lost). A device that served a share of
-    its limit can have served no more than all of it, however much CPU there was.
+    With all CPUs busy, work is proportional to the available CPU time: lost / (1 - lost). A device that served a share
+    of its limit cannot have served more than the limit, however much CPU there was.
     """
     of_cpu = lost / (1 - lost) if lost < 1 else math.inf
     return min(of_cpu, left_by_device(evidence))

@@ -1,4 +1,4 @@
-"""Errors in the server's log: work that was asked for and not done."""
+"""Errors in the server's log: work that was requested and not done."""
 
 import re
 

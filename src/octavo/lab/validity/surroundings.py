@@ -1,4 +1,4 @@
-"""What went on around a trial, on the host: numbers, and the names that go with them."""
+"""Activity on the host during a trial: numbers, and the names of the processes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What was seen beside a trial. A number is None where it could not be looked at; `blind` has the reason by rule.
+    """Observations of the host during a trial. A number is None if it could not be observed; `blind` has the reason by
+    rule.
 
     Ours are Octavo, the server and the client, with all their children. `foreign_cpu_share` is of the
     machine; it may be a little below zero, because the kernel counts the machine's time in ticks and

@@ -1,4 +1,5 @@
-"""Watches the host beside a trial: read once before and once after, so that looking costs the trial nothing."""
+"""Observes the host during a trial: counters are read once before and once after, so that this costs the trial
+nothing."""
 
 import os
 import time
@@ -25,7 +26,7 @@ class _Moment:
 
 
 class Watcher:
-    """Watches the trials of a run. What it cannot see here it says once, by `notice`.
+    """Observes the host during the trials of a run. Limitations here are reported once, by `notice`.
 
     All children of the process `root` are ours: the server, its backends and the client are.
     """
@@ -37,10 +38,10 @@ class Watcher:
         self._reported: set[str] = set()
 
     def start(self, directory: Path, *, limited: bool = False) -> Callable[[], Surroundings]:
-        """Looks now, and again when the function that it returns is called.
+        """Takes a reading now, and another when the returned function is called.
 
-        `directory` holds the data; `limited` says that the server has a memory limit, which its files'
-        part of the page cache is then held against.
+        `directory` holds the data; `limited`: the server has a memory limit, with which its files' part of the page
+        cache is then compared.
         """
         before = self._look(directory)
 

@@ -1,4 +1,4 @@
-"""What links take out of archives: the linker is asked, because most programs take nothing that depends on a size."""
+"""The archive members that links use, according to the linker: most programs use none that depends on a size."""
 
 import re
 from collections.abc import Mapping, Sequence

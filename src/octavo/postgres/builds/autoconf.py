@@ -20,7 +20,7 @@ _COMPILATION = re.compile(r" -c (?:.* )?-o \S+\.o\b")
 def install_with_make(
     workspace: BuildWorkspace, tree: Path, destination: Path, options: Sequence[str], progress: Progress
 ) -> Path:
-    """Configures, compiles and installs the server, its programs and contrib. Returns what stands for the prefix.
+    """Configures, compiles and installs the server, its programs and contrib. Returns the directory of the prefix.
 
     It compiles in the unpacked tree itself, which is ours alone: from another directory make names every source by
     its full path, and each message of the server would carry the workspace.

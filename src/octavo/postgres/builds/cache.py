@@ -42,7 +42,7 @@ def builds_directory() -> Path:
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
-    """The digest of everything that decides what a build is."""
+    """The digest of everything that a build depends on."""
     return hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -90,7 +90,7 @@ def publish(root: Path, name: str, manifest: Mapping[str, Any]) -> Build:
 
 @contextmanager
 def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
-    """A hidden place for a build, which is not there yet; what is left there at the end is removed."""
+    """A hidden path for a build, which does not exist yet; whatever is left there at the end is removed."""
     with published.unpublished(builds_directory(), name, journal) as root:
         yield root
 

@@ -1,4 +1,5 @@
-"""A finished ninja build, read back: which command made which file from which others; and commands for another one."""
+"""A finished ninja build, read back: which command made which file from which others; and writing commands for a new
+graph."""
 
 import json
 import re
@@ -39,7 +40,7 @@ class Command:
 
     @property
     def source(self) -> str:
-        """What a compilation compiles."""
+        """The source of a compilation."""
         return self.words[self.words.index("-c") + 1]
 
     def to_standard_output(self, *before: str) -> str:
@@ -48,7 +49,7 @@ class Command:
         return " ".join([first, *before, *rest, "-E", "-P"])
 
     def of_text(self, text: str, output: str) -> str:
-        """The compilation of a source that is preprocessed already; its warnings were told before."""
+        """The compilation of preprocessed source; its warnings have been printed before."""
         replaced = {self.source: text, self.output: output}
         words = [replaced.get(word, word) for word in self._without({"-MD"}, {"-MQ", "-MF"})]
         return " ".join([*words, "-w"])

@@ -1,7 +1,8 @@
-"""Compilers for another machine, such as Debian's aarch64-linux-gnu-gcc: how a build is made with one, and who runs it.
+"""Compilers for another machine, such as Debian's aarch64-linux-gnu-gcc: how a build is made with one, and how it can
+be run.
 
-Such a build has none of the libraries that PostgreSQL can be linked with (ICU, OpenSSL, lz4 …), for there is nothing of
-them for the other machine: the C library alone. Sources: meson, "Cross compilation"; the kernel's
+Such a build is linked with the C library only, not with PostgreSQL's optional libraries (ICU, OpenSSL, lz4 …), because
+these are not installed for the other machine. Sources: meson, "Cross compilation"; the kernel's
 Documentation/admin-guide/binfmt-misc.rst.
 """
 

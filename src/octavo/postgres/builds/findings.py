@@ -1,9 +1,9 @@
-"""What was found out before about the sizes: compilations and configurations that they do not change.
+"""Cached findings about the sizes: compilations and configurations that do not depend on them.
 
-Which sizes reach an object is decided by what its compiler reads: the compiler itself, its command, and every file from
-the source to the system's headers, of which ninja has the list. The digest of all of that is the finding's key. The
-values of the sizes are left out of it, as a finding holds for every value; so is the place where it is compiled. What
-has any other key, after an update of one header for example, is looked at again.
+The sizes on which an object depends follow from the compiler, its command, and every file that it reads, from the
+source to the system's headers, which ninja lists. The digest of all of these is the finding's key. It excludes the
+values of the sizes, because a finding holds for every value, and the directory of the compilation. With another key,
+after an update of one header for example, the object is analysed again.
 
 Findings of releases ship with Octavo (`findings/VERSION.txt`); those of this machine are kept beside the compiler's
 cache, and are as trustworthy as that one is.
@@ -39,10 +39,10 @@ def _keys(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Those that are known, and a place for those to come.
+    """The known findings, and a place for new ones.
 
-    `compiler` says which compiler it is and for which machine it compiles, `source` is the source's sha256, `cache` the
-    directory of the compiler's cache, None without one.
+    `compiler` is the compiler and its target machine, `source` is the source's sha256, `cache` the directory of the
+    compiler's cache, None without one.
     """
 
     compiler: str

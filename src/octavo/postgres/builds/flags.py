@@ -1,4 +1,5 @@
-"""Whether a compiler takes its flags, and whether this CPU runs what they make: asked before minutes of compiling."""
+"""Whether a compiler accepts its flags, and whether this CPU runs the resulting code: checked before minutes of
+compiling."""
 
 import re
 import shutil
@@ -39,11 +40,11 @@ _NOTHING = "/dev/null"
 
 
 def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path | None = None) -> str | None:
-    """Why these flags are no use here, or None: the compiler or its assembler refuses them, or the CPU lacks an
+    """Why these flags cannot be used here, or None: the compiler or its assembler refuses them, or the CPU lacks an
     instruction set that they let the compiler use.
 
-    A compiler that is not there is no matter of its flags: None. Nor are those for another machine this CPU's, unless
-    its instruction sets are in `cpuinfo`. Raises OctavoError when it cannot be run.
+    A missing compiler is not a problem of its flags: None. Flags for another machine are not compared with this CPU,
+    unless its instruction sets are in `cpuinfo`. Raises OctavoError if the compiler cannot be run.
     """
     path = shutil.which(compiler, path=children.PLAIN_PATH)
     if path is None or not flags:
@@ -63,13 +64,13 @@ def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path
     except (OSError, ValueError):
         return None
     lacks = missing(macros.stdout, has)
-    return f"this CPU has no {', '.join(lacks)}, which {words} makes use of" if lacks else None
+    return f"this CPU has no {', '.join(lacks)}, which {words} uses" if lacks else None
 
 
 def are_harmless(compiler: str, flags: Sequence[str]) -> bool:
-    """Whether a compiler with these flags runs and reads nothing but what is its own and the sources'.
+    """Whether a compiler with these flags runs and reads nothing but its own files and the sources.
 
-    A plan may be anybody's, and its flags with it.
+    A plan, and so its flags, may come from anybody.
 
     >>> are_harmless("gcc-12", ["-O3", "-march=x86-64-v3", "-fno-plt"]), are_harmless("gcc", ["-fplugin=/tmp/x.so"])
     (True, False)

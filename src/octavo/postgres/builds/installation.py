@@ -1,4 +1,4 @@
-"""Laying out an installation, and the manifest that names all of it."""
+"""Laying out an installation, and its manifest."""
 
 import os
 import shutil
@@ -22,14 +22,14 @@ _SEARCHED = b"$ORIGIN/../lib"
 
 @dataclass(frozen=True, slots=True)
 class InstalledFiles:
-    """An installation as pairs: files (from, to), and symbolic links (what they point to, where they are)."""
+    """An installation as pairs: files (source, destination), and symbolic links (target, path)."""
 
     files: tuple[tuple[str, str], ...]
     links: tuple[tuple[str, str], ...]
 
 
 def lay_out(installed: InstalledFiles, destination: Path, work: Path) -> Path:
-    """Copies an installation below the destination. Returns what stands for the prefix."""
+    """Copies an installation below the destination. Returns the directory of the prefix."""
     for source, target in installed.files:
         path = destination / target.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def lay_out(installed: InstalledFiles, destination: Path, work: Path) -> Path:
 
 
 def make_portable(root: Path, work: Path) -> None:
-    """Makes an installation the same wherever it was made, and right wherever it is put.
+    """Makes an installation independent of where it was made, and relocatable.
 
     - A text that names the workspace names one neutral place instead.
     - Programs look for libraries in the installation and where the system has its own. The regression drivers are
@@ -77,9 +77,9 @@ def _cut_run_path(path: Path, content: bytes) -> None:
 
 
 def derive(base: Path, files: Mapping[str, Path], root: Path) -> Path:
-    """An installation like the base's but for some files (relative path: the compiled file to copy instead).
+    """An installation like the base's except for some files (relative path: the compiled file to copy instead).
 
-    What is the same is linked, not copied: the files of a build never change once they are there.
+    Identical files are linked, not copied, because the files of a finished build never change.
     """
     for path in sorted(base.rglob("*")):
         relative = str(path.relative_to(base))
@@ -98,10 +98,10 @@ def derive(base: Path, files: Mapping[str, Path], root: Path) -> Path:
 def make_manifest(
     root: Path, source: Source, ingredients: Mapping[str, Any], how: str, journal: Journal, digests: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What is known of a build: where it came from, how it was made, and the sha256 of every file.
+    """The manifest of a build: its source, how it was made, and the sha256 of every file.
 
-    `digests` has those of the regular files. Raises OctavoError when the new server, if it runs here, does not even
-    tell its version.
+    `digests` has those of the regular files. Raises OctavoError if the new server runs here, but does not even print
+    its version.
     """
     foreign = cross.machine_of(ingredients["compiler_command"])
     if foreign and not cross.runs_here(foreign):

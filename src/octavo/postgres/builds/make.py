@@ -1,4 +1,4 @@
-"""Builds on demand: what the cache has is taken from it, the rest is made now, together where that is quicker."""
+"""Builds on demand: from the cache if it has them, otherwise made now, together if that is faster."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +22,7 @@ from octavo.postgres.source import Source, find_source
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A build with everything that decides what it is; its name says whether the cache has it."""
+    """A build with everything that it depends on; by its name it is found in the cache."""
 
     spec: BuildSpec
     source: Source
@@ -35,7 +35,7 @@ class Planned:
 
     @property
     def family(self) -> str:
-        """What builds that differ only in their sizes have in common."""
+        """The key that builds have in common if they differ only in their sizes."""
         return key_of({name: value for name, value in self.ingredients.items() if name not in _SIZES})
 
 
@@ -77,12 +77,12 @@ def ensure_builds(
     ready: Callable[[Build], None] = quiet,
     notice: Callable[[str], None] = quiet,
 ) -> list[Build]:
-    """The builds for the specs, in their order; what the cache does not have is made now.
+    """The builds for the specs, in their order; those missing from the cache are made now.
 
-    Missing builds that differ only in their sizes are made in one shared tree; where that cannot be done
-    (`notice` is told why), each from scratch. `ready` is called with each build once it is in the cache, `waiting`
-    when another process is making one. Raises HostError when a tool or the source is missing, OctavoError when
-    the compilation fails.
+    Missing builds that differ only in their sizes are made in one shared tree; if that is not possible (`notice` gets
+    the reason), each is made from scratch. `ready` is called with each build once it is in the cache, `waiting` when
+    another process is making one. Raises HostError when a tool or the source is missing, OctavoError when the
+    compilation fails.
     """
     planned = plan_builds(specs, journal, local)
     families: dict[str, list[Planned]] = {}

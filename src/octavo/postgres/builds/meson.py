@@ -1,4 +1,4 @@
-"""PostgreSQL's meson build (16 and later): configuration, what it installs, compilation."""
+"""PostgreSQL's meson build (16 and later): configuration, list of installed files, compilation."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def configure(workspace: BuildWorkspace, tree: Path, build: Path, options: Seque
 def compile_installed(
     workspace: BuildWorkspace, build: Path, progress: Progress, doing: str = COMPILATION
 ) -> list[str]:
-    """Compiles what is installed and nothing else (no tests). Returns ninja's targets for it."""
+    """Compiles only what is installed (no tests). Returns ninja's targets for it."""
     listed = workspace.run("ninja", "-C", build, "-t", "targets", "all", doing="listing")
     known = {line.rpartition(": ")[0] for line in listed.splitlines()}
     files = _introspected(workspace, build)

@@ -16,10 +16,10 @@ _ORIGIN = r"O=\$$O"
 
 
 def install_extension(workspace: BuildWorkspace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
-    """Compiles the extension and installs it below a directory of the workspace. Returns what stands for the prefix.
+    """Compiles the extension and installs it below a directory of the workspace. Returns the directory of the prefix.
 
-    `source` is a tar of its directory. Raises OctavoError when it does not compile, installs nothing, or something
-    that is not below the build's prefix.
+    `source` is a tar of its directory. Raises OctavoError if it does not compile, installs nothing, or installs files
+    outside the build's prefix.
     """
     tree, stage = workspace.directory / "source", workspace.directory / "stage"
     tree.mkdir()

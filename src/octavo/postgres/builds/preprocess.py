@@ -1,4 +1,5 @@
-"""Runs the preprocessor over many sources at once: which marked sizes reach their objects, and the texts of those."""
+"""Runs the preprocessor over many sources at once: which marked sizes reach their objects, and the preprocessed texts
+of those."""
 
 import hashlib
 import os
@@ -19,9 +20,9 @@ def preprocess(
 ) -> list[tuple[list[bool], str | None]]:
     """Answers the jobs in their order: for each marker whether it reaches, and the text's digest.
 
-    A job has the preprocessor's command, the markers, what stands for each in the text, and the file for the text.
-    Only a text that a size reaches, or that is of a source with conditionals, is kept. `tell` gets how many are done.
-    Raises RuntimeError with the preprocessor's words when it fails.
+    A job has the preprocessor's command, the markers, what stands for each in the text, and the file for the text. Only
+    texts that a size reaches, or of sources with conditionals, are kept. `tell` gets the number of finished jobs.
+    Raises RuntimeError with the preprocessor's message if it fails.
     """
 
     def work(job: Mapping[str, Any]) -> tuple[list[bool], str | None]:

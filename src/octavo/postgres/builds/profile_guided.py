@@ -39,8 +39,8 @@ def train(
     """Compiles for a profile, trains, and configures the build that uses it; the profile is beside the objects then,
     where the compiler looks for it.
 
-    `options`: meson's, of the build that is to use the profile; `files`: what psql and pgbench execute. Raises
-    ToolFailed when something of it fails, OctavoError when it leaves no profile.
+    `options`: meson's, of the build that is to use the profile; `files`: the scripts that psql and pgbench execute.
+    Raises ToolFailed if a step fails, OctavoError if there is no profile.
     """
     progress(CONFIGURATION, 0, 1)
     instrumented = [training.GENERATE if option == training.USE else option for option in options]

@@ -1,4 +1,4 @@
-"""The proof that a shared tree builds what a build from scratch does: the same bytes in every file."""
+"""Proves that a shared tree gives the same files as a build from scratch, byte for byte."""
 
 import random
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from octavo.postgres.source import sha256_of
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What comparing a cached build with one from scratch gave: the files compared, and those that differ."""
+    """The result of comparing a cached build with one from scratch: the compared files, and those that differ."""
 
     name: str
     files: int
@@ -44,8 +44,8 @@ def draw(specs: Sequence[BuildSpec], count: int) -> list[BuildSpec]:
 def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progress: Report = quiet) -> Proof:
     """Builds once more from scratch, without the compiler's cache, and compares every file with the cached build's.
 
-    Both are read from disk, so that a cached build that was changed since is found, too. What an extension added
-    to the cached build is not compared.
+    Both are read from disk, so that a cached build that was changed since is found, too. Files that an extension added
+    are not compared.
     """
     (cached,) = ensure_builds([spec], journal, local=local, progress=progress)
     (planned,) = plan_builds([spec], journal, local)

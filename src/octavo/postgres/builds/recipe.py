@@ -1,4 +1,4 @@
-"""How a spec is told to PostgreSQL's two build systems: meson since 16, configure and make before."""
+"""The options of a spec for PostgreSQL's two build systems: meson since 16, configure and make before."""
 
 from octavo.postgres.builds import cross, traced
 from octavo.postgres.builds.spec import BuildSpec, Sizes

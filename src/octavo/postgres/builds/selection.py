@@ -1,4 +1,4 @@
-"""Which builds are meant: every combination of the levels that options list."""
+"""The selected builds: every combination of the levels in the options."""
 
 import re
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ def selected_specs(
     traced: bool = False,
     own_source: bool = False,
 ) -> list[BuildSpec]:
-    """Every combination, the defaults first: the first one is what others are derived from.
+    """Every combination, the defaults first, because others are derived from the first one.
 
     Versions are those that we have built and run; with a source of the user's own, any.
 
-    Raises UsageError for a level that does not exist, naming the option and what there is.
+    Raises UsageError for a level that does not exist, naming the option and the existing levels.
     """
     versions = pg.split(",") if own_source else _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
     for version in versions:

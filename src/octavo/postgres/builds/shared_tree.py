@@ -1,8 +1,9 @@
-"""Builds at many sizes out of one tree: every object, library and program is made once for what it depends on.
+"""Builds at many sizes from one tree: every object, library and program is made once per combination of the sizes that
+it depends on.
 
 One build is made from scratch. Then the others are one graph for ninja, in which an object that depends on the data
-block stands once per data block, one that depends on both blocks once per pair, and all others stand where they are;
-libraries and programs follow from their objects. Links and compilations run side by side, and an installation is
+block is compiled once per data block, one that depends on both blocks once per pair, and all others are reused;
+libraries and programs follow from their objects. Links and compilations run in parallel, and an installation is
 finished as soon as its last program is linked.
 """
 
@@ -75,7 +76,7 @@ def build_together(
 
 
 class Graph:
-    """What has to be made again for other sizes, and where it is put."""
+    """The files to make again for other sizes, and their destinations."""
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class Graph:
         return path
 
     def run(self, wanted: Mapping[str, Sizes], finish: Callable[[Sizes], None]) -> None:
-        """Makes everything for the wanted sizes; `finish` is called, beside the work, for each that is complete."""
+        """Makes everything for the requested sizes; `finish` is called concurrently for each that is complete."""
         file = self._build / "sizes.ninja"
         lines = [RULE]
         written: set[str] = set()

@@ -1,6 +1,6 @@
-"""Which objects depend on which size: derived from the sources as they were compiled, never listed.
+"""Which objects depend on which size: derived from the compiled sources, never hard-coded.
 
-Three ways lead from a size into an object, and each is looked for:
+A size can affect an object in three ways, each of which is checked:
 - The macro's value in code or data. The preprocessor runs over every source with a marked spelling of the value,
   and `octavo._core.markers_that_reach` says whether it reaches what is emitted. The texts of those that it reaches
   are kept: a compilation of the text with other values needs no preprocessor.
@@ -8,9 +8,9 @@ Three ways lead from a size into an object, and each is looked for:
   its text is compared at every combination of sizes that is wanted.
 - A configured file other than pg_config.h. `check_configuration` configures once more with other sizes and compares.
 
-What was looked at before (`findings`) is not looked at again.
+Earlier results (`findings`) are reused.
 
-`prove` is what keeps this honest: it builds from scratch and compares every byte.
+`prove` verifies this: it builds from scratch and compares every byte.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a build is: the factors that are fixed when PostgreSQL is compiled."""
+"""The specification of a build: the factors that are fixed when PostgreSQL is compiled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
-    """What is asked for: a version (`18` or `18.6`), the sizes as PostgreSQL writes them, and how to compile.
+    """A requested build: a version (`18` or `18.6`), the sizes as PostgreSQL writes them, and how to compile.
 
-    `flags` go to the C compiler after our own, `options` to meson or configure after our own. `asserts` is an
-    assertion build; `debug_symbols` keeps what a debugger and a profiler want. `traced`
-    records its page accesses when octavo trace asks for it.
+    `flags` go to the C compiler after our own, `options` to meson or configure after our own. `asserts` is an assertion
+    build; `debug_symbols` keeps the symbols for debuggers and profilers. `traced` records page accesses when octavo
+    trace requests it.
     """
 
     version: str

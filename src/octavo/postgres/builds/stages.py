@@ -1,4 +1,4 @@
-"""How far a build is, what comes next, and how long all of it will still take."""
+"""Progress of a build: the current stage, the next one, and the estimated remaining time."""
 
 import os
 import time
@@ -21,9 +21,9 @@ LOOKING = "finding what depends on the sizes"
 
 @dataclass(frozen=True, slots=True)
 class BuildStep:
-    """`done` of `total` steps of what a build is `doing`; `then` is what comes next, "" after the last stage.
+    """`done` of `total` steps of the current stage (`doing`); `then` is the next stage, "" after the last one.
 
-    `left` is about how many seconds all of the build will still take.
+    `left` is the estimated number of seconds for the rest of the build.
     """
 
     doing: str
@@ -41,7 +41,7 @@ def compiling_more(sizes: int) -> str:
 def costs(builds: int, *, known: bool, trained: bool = False) -> dict[str, float]:
     """The stages of so many builds out of one tree, in their order, with what each costs in CPU seconds.
 
-    `known`: whether what the sizes reach was found before; `trained`: whether a profile is made first.
+    `known`: whether size dependence was determined before; `trained`: whether a profile is made first.
 
     >>> list(costs(1, known=False)), sum(costs(2, known=True).values()) < sum(costs(2, known=False).values())
     (['configuration', 'compilation'], True)
@@ -55,7 +55,7 @@ def costs(builds: int, *, known: bool, trained: bool = False) -> dict[str, float
 
 
 class Stages:
-    """Takes what a builder says of its steps, and tells it with what lies ahead."""
+    """Takes a builder's reports of its steps, and adds the remaining time and the next stage."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The tools that a build needs, and what the compiler says it is."""
+"""The tools that a build needs, and the identity of the compiler."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""What the cache's builds take and when they were last used, and removing those that nobody needs."""
+"""Disk space and last use of the cached builds, and removing unused ones."""
 
 import os
 import time
@@ -31,7 +31,7 @@ _FLAGS = ("-Dc_args=", "CFLAGS=")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a build takes on disk, in bytes, how much of that other builds share, and when it was last used (epoch)."""
+    """The disk space of a build in bytes, the part shared with other builds, and its last use (epoch)."""
 
     build: Build
     size: int
@@ -51,8 +51,8 @@ def user_environment(build: Build) -> dict[str, str]:
 
 
 def not_postgresqls(build: Build) -> list[str]:
-    """What in the build was made from sources that are no checked release of PostgreSQL's, or with flags that may have
-    had others' programs run: its own, its extensions."""
+    """The parts of the build (itself, its extensions) that were made from sources other than a checked release of
+    PostgreSQL, or with flags that may have run other people's programs."""
     origin: str = build.manifest.get("origin", "an unknown source")
     own = [] if is_checked(origin) else [f"itself from {origin}"]
     compiler: str = build.manifest.get("compiler_command", "gcc")
@@ -80,7 +80,7 @@ def size_together(builds: Iterable[Build]) -> int:
 
 
 def size_freed(builds: Iterable[Build]) -> int:
-    """Bytes that come free when all these builds go; what a build that stays shares is not among them."""
+    """Bytes that are freed by removing all these builds, without files shared with remaining builds."""
     return sum(_allocated(facts) for facts, here in _inodes(builds).values() if facts.st_nlink <= here)
 
 

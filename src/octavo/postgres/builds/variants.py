@@ -1,8 +1,8 @@
-"""What a build may be made with besides flags of the compiler: the words of the factor `build_options`.
+"""Build variants other than compiler flags: the words of the factor `build_options`.
 
 Sources: GCC manual, "Optimize Options" (-O3, -flto, -ffat-lto-objects) and "Code Gen Options" (-fno-plt); meson,
-"Built-in options" (b_lto, b_pgo); ld(1), -z max-page-size. PostgreSQL's makefiles pack objects with plain `ar`, which
-does not understand objects that have nothing but LTO's own code: they get both.
+"Built-in options" (b_lto, b_pgo); ld(1), -z max-page-size. PostgreSQL's makefiles use plain `ar`, which does not
+understand objects with LTO code only, so objects get both.
 """
 
 from collections.abc import Sequence

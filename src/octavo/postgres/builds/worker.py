@@ -1,8 +1,8 @@
 """The process that makes builds: `python -I -m octavo.postgres.builds.worker REQUEST`.
 
-What it runs is written by others: configure, meson.build, Makefiles, the compiler's input. So it becomes the account
-as soon as it has opened what only root may read, and all that is made is the account's. It prints what it does, each
-line a JSON object; whoever started it believes none of it, and publishes only what `copy_out` lets through.
+It runs other people's code: configure, meson.build, Makefiles, the compiler's input. So it becomes the account as soon
+as it has opened the files that only root may read, and everything that it makes belongs to the account. It reports its
+progress as lines of JSON; the process that started it does not trust them, and publishes only what `copy_out` accepts.
 
 Everything is imported at the beginning: afterwards, Octavo and Python themselves may be where the account cannot read.
 """
@@ -34,7 +34,7 @@ _LONGEST_LOG = 2 * 1024**2
 
 
 def main(request: Path) -> int:
-    """Makes what the request asks for. Returns the exit code."""
+    """Executes the request. Returns the exit code."""
     asked: dict[str, Any] = json.loads(request.read_text())
     os.umask(0o022)
     with Path(asked["source"]).open("rb") as source:

@@ -1,6 +1,6 @@
 """Builds are made as the account, in a tree of its own below a directory of ours, and published by us.
 
-`worker` is the process that makes them; here it is started, watched, and what it has made is copied out.
+`worker` is the process that makes them; here it is started and observed, and its results are copied out.
 """
 
 import hmac
@@ -54,7 +54,7 @@ class NotShareableHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerClient:
-    """A directory of ours, in it the account's `tree`, in which one worker makes what is asked for."""
+    """A directory of ours that contains the account's `tree`, in which one worker executes requests."""
 
     directory: Path
     tree: Path
@@ -124,7 +124,8 @@ class WorkerClient:
         return digests
 
     def obey(self, line: str, progress: Progress, ready: Callable[[int], None]) -> str:
-        """Does what a line of the worker says; returns it when it is none of ours, such as an interpreter's error."""
+        """Executes a line of the worker's protocol; returns the line if it is something else, such as an interpreter's
+        error."""
         try:
             match json.loads(line):
                 case {"ready": int(number)}:
@@ -182,10 +183,10 @@ def work_directory() -> Path:
 
 
 def compiler_cache(home: Path, account: Account, whose: str) -> Path:
-    """The account's directory where ccache keeps what was compiled of somebody's sources, made where there is none.
+    """The account's ccache directory for one set of sources, created if missing.
 
-    All builds run as one account, and a Makefile could put into such a cache what it likes. So each has a name that
-    only we can know, in a directory that nobody can list: who can write one cannot find the others.
+    All builds run as one account, and a Makefile could put anything into such a cache. So each has a secret name, in a
+    directory that nobody else can list: code that can write one cache cannot find the others.
     """
     top = compiler_caches(home)
     path = top / hmac.digest((top / _KEY).read_bytes(), whose.encode(errors="surrogateescape"), "sha256").hex()

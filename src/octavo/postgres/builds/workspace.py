@@ -82,7 +82,7 @@ class BuildWorkspace:
         return output
 
     def ninja(self, *arguments: str | Path, doing: str, progress: Progress) -> None:
-        """Runs ninja and tells its steps."""
+        """Runs ninja and reports its steps."""
 
         def watch(line: str) -> None:
             if match := re.match(r"(\d{1,9})/(\d{1,9}) ", line):

@@ -1,7 +1,7 @@
 """The cache of loads: one directory each, which appears under its name only once it is complete.
 
-A process that needs a load holds a shared lock on it (flock(2)), who makes or removes it an exclusive one. A lock
-goes with its process, however that ends.
+A process that needs a load holds a shared lock on it (flock(2)); one that makes or removes it holds an exclusive lock.
+A lock ends with its process.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ def datasets_directory() -> Path:
 
 
 def log_path(name: str) -> Path:
-    """Where the server that makes a load logs: beside the load, because a load that fails is removed."""
+    """The log of the server that makes a load: next to the load, because a load that fails is removed."""
     return datasets_directory() / f"{name}.log"
 
 

@@ -1,4 +1,4 @@
-"""The control file's counters, as pg_controldata tells them, and how pg_resetwal is told to go on from them."""
+"""The control file's counters from pg_controldata, and the arguments by which pg_resetwal continues from them."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LARGEST_SEGMENT = parse_size("1GB")
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Where a cluster stands: what a new control file and WAL must go on from (pg_control.h, CheckPoint).
+    """The counters of a cluster, from which a new control file and WAL must continue (pg_control.h, CheckPoint).
 
     `position` is the byte position (LSN) of the last checkpoint; no page has a later one after a clean shutdown.
     `next_xid` has no epoch.
@@ -102,7 +102,7 @@ def wal_file(timeline: int, position: int, segment: int) -> str:
 
 
 def reset_arguments(counters: Counters, segment: int) -> list[str]:
-    """What pg_resetwal is told, so that a new control file goes on where the load's ended. `segment` in bytes."""
+    """The arguments of pg_resetwal by which a new control file continues from the load's. `segment` in bytes."""
     arguments = [
         f"--epoch={counters.epoch}",
         f"--next-transaction-id={counters.next_xid}",

@@ -1,4 +1,5 @@
-"""Room for a new load: the cache's limit, the disk, and what goes first, least recently used, to keep to both."""
+"""Room for a new load: the cache's limit, the disk, and eviction of the least recently used loads to stay within
+both."""
 
 import shutil
 from contextlib import suppress
@@ -24,12 +25,12 @@ def chosen_limit() -> int | None:
 
 
 def default_limit() -> int:
-    """Half of what the datasets take and the disk has free, in bytes."""
+    """Half of the datasets' size plus the free disk space, in bytes."""
     return (_taken() + free_bytes()) // 2
 
 
 def limit() -> int:
-    """What the datasets may take together, in bytes."""
+    """The limit on the datasets' total size, in bytes."""
     chosen = chosen_limit()
     return default_limit() if chosen is None else chosen
 
@@ -44,7 +45,7 @@ def set_limit(size: int | None) -> None:
 
 
 def available() -> int:
-    """What the datasets could take together, in bytes, if all that are there now went: limit and disk."""
+    """The total size that datasets could have, in bytes, if all present ones were removed: by limit and disk."""
     return min(limit(), _taken() + free_bytes() - _SPARE_BYTES)
 
 
@@ -90,5 +91,5 @@ def _taken() -> int:
 
 
 def free_bytes() -> int:
-    """What the disk has free where datasets and copies live."""
+    """The free space of the disk of datasets and copies."""
     return shutil.disk_usage(make_directory(datasets_directory())).free

@@ -1,10 +1,10 @@
 """Grafting: a trial's own copy of a load, in a cluster of any WAL block and segment.
 
-What depends on the WAL's geometry is the control file, the WAL and a few defaults in postgresql.conf. These come from
-the target build's initdb, everything else from the load. pg_resetwal of the target build then writes a control file
-and a first WAL segment that go on from the load's transaction, object and multixact counters, at a WAL position
-beyond every page. Every copy takes this way, also one into the geometry that the load was made with, so that cells
-do not differ by their history.
+Only the control file, the WAL and a few defaults in postgresql.conf depend on the WAL's geometry. These come from the
+target build's initdb, everything else from the load. pg_resetwal of the target build then writes a control file and a
+first WAL segment that continue from the load's transaction, object and multixact counters, at a WAL position beyond
+every page's. Every copy is made this way, even with the geometry of the load itself, so that cells do not differ in
+their history.
 """
 
 import secrets
@@ -91,7 +91,7 @@ def _supply(target: Path, before: Counters, segment: int, segments: int, journal
 
 
 def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
-    """What a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
+    """The files that a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
 
     Made once per build, WAL segment and checksums; some 50 kB. No server starts on it.
     """

@@ -1,4 +1,4 @@
-"""Making a load: an independent build-up of the data, left packed away without the WAL that it was made with."""
+"""Making a load: an independent load of the data, stored without its WAL."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ def ensure_dataset(
     database_bytes: int = 0,
     first: Dataset | None = None,
 ) -> Dataset:
-    """The dataset, loaded now if the cache does not have it; it stays there while this process lives.
+    """The dataset, loaded now if the cache does not have it; it is kept there while this process lives.
 
     A load is made by the first build that asks for it, with that build's WAL block and segments of 16 MB; it serves
     every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE), unless its contents say that it is unvacuumed, and a
@@ -76,7 +76,7 @@ def ensure_dataset(
 
 
 def load_bytes(database_bytes: int) -> int:
-    """About what a load takes in the cache, for a database of this size."""
+    """The approximate size of a load in the cache, for a database of this size."""
     return database_bytes + _CLUSTER_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What a dataset is: a load, and the build and WAL geometry that its copies are grafted into."""
+"""The specification of a dataset: a load, and the build and WAL geometry of its copies."""
 
 import hashlib
 import json
@@ -20,10 +20,11 @@ _OF_THE_BUILD = ("version", "source_sha256", "data_block", "data_segment")
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """What a dataset depends on, beside its build: the workload's contents, the cluster's options, the load number.
+    """The properties that identify a dataset, besides its build: the workload's contents, the cluster's options, the
+    load number.
 
-    `wal_segment` and `recycled_wal` (WAL in segments that are ready for reuse) are in bytes. They are the copies'
-    alone: the load does not depend on them.
+    `wal_segment` and `recycled_wal` (WAL in segments that are ready for reuse) are in bytes. They concern the copies
+    only: the load does not depend on them.
     """
 
     contents: tuple[tuple[str, str], ...]
@@ -44,7 +45,7 @@ class DatasetSpec:
 
     @property
     def wal_bytes(self) -> int:
-        """What a copy's WAL takes on disk before the trial: the segment in use and the recycled ones."""
+        """The disk space of a copy's WAL before the trial: the segment in use and the recycled ones."""
         return self.recycled_bytes + self.wal_segment
 
 
@@ -52,8 +53,8 @@ class DatasetSpec:
 class Dataset:
     """A finished load, as one cell uses it.
 
-    `directory` has the load's files without control file and WAL: no server starts on it. `build` and `spec` say
-    what its copies become.
+    `directory` has the load's files without control file and WAL: no server starts on it. `build` and `spec` are those
+    of its copies.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Dataset:
 
     @property
     def copy_bytes(self) -> int:
-        """What a trial's copy takes on disk when the trial begins."""
+        """The disk space of a trial's copy when the trial begins."""
         return int(self.manifest["directory_bytes"]) + self.spec.wal_bytes
 
 

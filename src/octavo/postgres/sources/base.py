@@ -1,4 +1,4 @@
-"""What every kind of source makes: a tarball, and how to know it again."""
+"""The result of every kind of source: a tarball, and its identity."""
 
 import hashlib
 import re
@@ -25,7 +25,7 @@ class Source:
 
     @property
     def whose(self) -> str:
-        """Whoever wrote it can change what the compiler's cache holds of these sources, and of no others."""
+        """The key of the compiler cache: the author of a source can change the cached objects of that source only."""
         return str(self.given or ("releases" if is_checked(self.origin) else self.sha256))
 
 
@@ -52,7 +52,7 @@ class FetchedKind(Protocol):
     def fetch(self, wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
         """Fetches a major version's newest or the minor version wanted into the scratch directory and checks it.
 
-        Returns the tarball and its origin in words. Raises OctavoError, which names the kind, when it has none.
+        Returns the tarball and its origin in words. Raises OctavoError with the kind if it is not available.
         """
         ...
 
@@ -68,7 +68,7 @@ _NAME = re.compile(r"postgresql-(?:\d+_)?(\d+)~?(\.\d+|devel|(?:alpha|beta|rc)\d
 
 
 def version_in_name(path: Path) -> str | None:
-    """The version that a tarball's name tells.
+    """The version in a tarball's name.
 
     >>> version_in_name(Path("postgresql-18.6.tar.bz2")), version_in_name(Path("postgresql-19_19~beta1.orig.tar.xz"))
     ('18.6', '19beta1')

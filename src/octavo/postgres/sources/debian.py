@@ -1,4 +1,4 @@
-"""Debian's source packages: upstream's tarball out of them, with apt's own checks of signature and digests."""
+"""Debian's source packages: the upstream tarball in them, with apt's own checks of signature and digests."""
 
 import re
 from pathlib import Path

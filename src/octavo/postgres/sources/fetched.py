@@ -1,4 +1,4 @@
-"""The tarballs that were fetched before: they are used first, and without a network they are what there is."""
+"""The tarballs that were fetched before: they are used first, and also work without a network."""
 
 import shutil
 from pathlib import Path
@@ -15,9 +15,9 @@ def directory() -> Path:
 
 
 def find(wanted: str) -> Source | None:
-    """The newest one that answers; a beta only when it is asked for by name.
+    """The newest matching one; a beta only if it is requested by name.
 
-    Raises OctavoError when it is not what was fetched.
+    Raises OctavoError if the file has changed since it was fetched.
     """
     found = max(_answering(wanted), key=lambda source: (order_of(source.version), source.tarball), default=None)
     if found and sha256_of(found.tarball) != found.sha256:
@@ -43,7 +43,7 @@ def _answering(wanted: str) -> list[Source]:
 
 
 def keep(tarball: Path, origin: str) -> Source:
-    """Moves a tarball that was fetched and checked to the others; it counts once its origin stands beside it."""
+    """Moves a fetched and verified tarball to the others; it is used once its origin is stored next to it."""
     version = version_in_name(tarball)
     assert version is not None
     path = directory() / f"postgresql-{version}.tar.{tarball.name.rpartition('.tar.')[2]}"

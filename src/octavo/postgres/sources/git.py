@@ -24,11 +24,11 @@ def recognises(path: Path, /) -> bool:
 def take(path: Path, journal: Journal, /) -> Source:
     """The tracked files of the working tree with their changes; the origin names the commit.
 
-    A file that git does not track is no part of it. Raises UsageError when there is no checkout or no commit,
-    HostError when git is missing or does not trust the directory.
+    Untracked files are not included. Raises UsageError when there is no checkout or no commit, HostError when git is
+    missing or does not trust the directory.
 
-    A repository's own settings name programs that git runs. So git runs as the user whom the checkout belongs to,
-    without privileges, also where root asks.
+    A repository's own settings name programs that git runs. So git runs as the owner of the checkout, without
+    privileges, even if root calls it.
     """
     if _is_bare(path):
         raise UsageError(f"--source {path}: a bare repository has no files; give a checkout of it (git worktree add)")

@@ -26,7 +26,7 @@ _MOST_TEXT = 16 * 1024**2
 
 @contextmanager
 def opened_tree(root: Path) -> Generator[int, None, None]:
-    """A descriptor of the tree's own directory: what is looked at, and as whom, and what is taken is then one tree.
+    """A descriptor of the tree's own directory, so that the examined, owned and packed tree are the same.
 
     Links as in `careful_open.open_directory`. Raises UsageError.
     """
@@ -49,7 +49,7 @@ def new_directory(journal: Journal) -> Path:
 
 
 def version_of_tree(root: Path, top: int) -> str:
-    """The version that the open tree itself tells. Raises UsageError when it tells none."""
+    """The version in the open tree itself. Raises UsageError if there is none."""
     for name in TELLING_FILES:
         try:
             with os.fdopen(open_below(top, name), "rb") as file:
@@ -59,14 +59,14 @@ def version_of_tree(root: Path, top: int) -> str:
         version = version_in_text(name, text)
         if version and is_version(version):
             return version
-    raise UsageError(f"--source {root}: no PostgreSQL source tree (its configure.ac and meson.build name no version)")
+    raise UsageError(f"--source {root}: not a PostgreSQL source tree (configure.ac and meson.build name no version)")
 
 
 def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journal: Journal) -> Source:
-    """Packs these files (paths relative to the open tree) of it. The tarball goes when the journal is closed.
+    """Packs these files (paths relative to the open tree). The tarball is removed when the journal is closed.
 
-    What is built is what the digest says, whatever happens to the tree meanwhile. Raises OctavoError when a file
-    cannot be read, or changes while it is.
+    The build then matches the digest, whatever happens to the tree meanwhile. Raises OctavoError if a file cannot be
+    read, or changes meanwhile.
     """
     version = version_of_tree(root, top)
     tarball = new_directory(journal) / f"postgresql-{version}.tar"

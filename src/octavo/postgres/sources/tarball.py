@@ -25,9 +25,10 @@ def recognises(path: Path, /) -> bool:
 
 
 def take(path: Path, journal: Journal, /) -> Source:
-    """A copy of the tarball, which goes when the journal is closed; its version is in its name, else in its files.
+    """A copy of the tarball, which is removed when the journal is closed; its version is in its name, else in its
+    files.
 
-    It is opened once, so that what is built is what the digest says, whatever happens to the file meanwhile.
+    It is opened once, so that the build matches the digest, whatever happens to the file meanwhile.
     """
     try:
         with os.fdopen(careful_open.open_file(path), "rb") as file:

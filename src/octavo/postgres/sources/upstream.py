@@ -1,7 +1,7 @@
 """Upstream's tarballs, checked against a digest that we know.
 
-Upstream signs no tarball: beside each are only checksums, which whoever puts another tarball there changes too. So what
-we do not know is taken by its published checksum only when the user says that this is enough.
+Upstream signs no tarballs: next to each are only checksums, which an attacker who replaces the tarball can replace too.
+So an unknown release is accepted by its published checksum only if the user says so.
 """
 
 import http.client
@@ -59,8 +59,8 @@ def _newest(wanted: str) -> str:
 def _unknown(version: str) -> str:
     return (
         f"upstream: the sha256 of {version} is not known to Octavo, and upstream signs no tarball; to trust the "
-        f"checksum published beside it once: octavo build --pg {version} --trust-checksum; what is run later takes "
-        "the source that it keeps"
+        f"checksum published beside it once: octavo build --pg {version} --trust-checksum; later commands use the "
+        "source that it keeps"
     )
 
 

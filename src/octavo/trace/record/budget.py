@@ -1,4 +1,4 @@
-"""How much of the time is recorded through probes, so that the server loses no more than it may."""
+"""The share of time that is recorded through probes, so that the overhead on the server stays within its limit."""
 
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ def slice_seconds(whole: float, slower: float, most: float) -> float:
 
 
 def idle_seconds(with_probes: float, elapsed: float, slower: float, most: float) -> float:
-    """How long to go on without probes until those that there were cost no more than the limit on average.
+    """How long to pause until the average cost of the probes is within the limit.
 
     >>> round(idle_seconds(3.0, 4.0, 0.5, 0.05)), idle_seconds(3.0, 40.0, 0.5, 0.05)
     (26, 0.0)

@@ -1,8 +1,8 @@
-"""A recording of the server's counters alone, for where no page accesses can be had: a managed service, another host,
-a package without probes.
+"""A recording of the server's counters alone, where page accesses are not available: a managed service, another host, a
+package without probes.
 
-It has what the server counts (pg_stat_database, pg_stat_io, pg_stat_wal), the WAL's kinds and, where the database has
-pg_buffercache, how its buffers are used. Hit ratios at any other size need the accesses themselves.
+It has the server's counters (pg_stat_database, pg_stat_io, pg_stat_wal), the kinds of WAL records and, if the database
+has pg_buffercache, the use of its buffers. Hit ratios at any other size need the accesses themselves.
 """
 
 import time
@@ -31,7 +31,7 @@ _LIMITS = SessionLimits(statement_timeout="10s", lock_timeout="100ms")
 def record(
     connection: UsersConnection, target: Any, writer: _core.TraceWriter, seconds: float, began: int
 ) -> list[str]:
-    """Counts for so long, and writes what was counted. Returns what could not be. Raises psycopg.Error."""
+    """Counts for so long, and writes the counts. Returns what could not be counted. Raises psycopg.Error."""
     before, io = work_of(target.query, target.version), _io(target)
     wal = WalMeter(target.query, writer, microseconds_since(began))
     deadline = time.monotonic() + seconds

@@ -70,7 +70,7 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Generator[Path, N
         if not _contains(opened, _OLD[0].encode()):
             raise HostError(
                 f"{named} has no probes: it was built without --enable-dtrace; the packages of Debian and PGDG have "
-                "them, octavo build --traced makes servers that need none, and --counters does without page accesses"
+                "them, octavo build --traced makes servers that need none, and --counters works without page accesses"
             )
         # bpftrace may look for another name of a path, but not for one below /proc/PID/root.
         yield Path(f"/proc/{os.getpid()}/root{opened}")

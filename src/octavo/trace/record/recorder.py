@@ -1,4 +1,4 @@
-"""`octavo trace record`: bpftrace for a while, in slices where all of the time would cost too much."""
+"""`octavo trace record`: bpftrace for a while, in slices if recording all of the time would cost too much."""
 
 import os
 import select
@@ -52,8 +52,8 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """What is recorded. `most_overhead` is the part of the server's speed that may be lost, None for no limit;
-    `counters` are the server's alone, without page accesses."""
+    """A recording to make. `most_overhead` is the fraction of the server's speed that may be lost, None for no limit;
+    `counters`: only the server's counters, without page accesses."""
 
     dsn: str | None
     seconds: float
@@ -65,7 +65,7 @@ class RecordingRequest:
 
 @dataclass
 class RecordingResult:
-    """What became of it."""
+    """The result of a recording."""
 
     accesses: int = 0
     lost: int = 0
@@ -205,7 +205,7 @@ def _new_trace(path: Path, page_size: int) -> _core.TraceWriter:
     try:
         descriptor = os.open(path, NEW_FILE, 0o644)
     except FileExistsError:
-        raise UsageError(f"{path} is there already; name a new file") from None
+        raise UsageError(f"{path} already exists; name a new file") from None
     except OSError as error:
         raise HostError(f"{path} cannot be written: {error.strerror}; name a file that you may write") from error
     try:
@@ -312,7 +312,7 @@ def _slice(
     if child.returncode != 0:
         problem = [line for line in notes if "ERROR" in line and "RLIMIT" not in line] or notes
         raise HostError(
-            f"bpftrace failed: {problem[-1] if problem else f'exit {child.returncode}'}; see that its probes work"
+            f"bpftrace failed: {problem[-1] if problem else f'exit {child.returncode}'}; check that its probes work"
         )
 
 

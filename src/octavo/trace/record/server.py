@@ -1,4 +1,4 @@
-"""What a trace says of the server: settings, relations, how much it does."""
+"""What a trace contains about the server: settings, relations, activity."""
 
 import os
 import time
@@ -46,7 +46,7 @@ def counted(query: Callable[[str], Rows]) -> AccessCounters:
 
 
 def readahead_bytes(directory: Path | None) -> int | None:
-    """read_ahead_kb of the device below a data directory, in bytes; None where it has none, or is not here."""
+    """read_ahead_kb of the device below a data directory, in bytes; None if it has none, or is not on this host."""
     if directory is None:
         return None
     with suppress(OSError, ValueError):

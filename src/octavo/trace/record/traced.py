@@ -69,7 +69,7 @@ class TracedRecording:
         self._write(time.monotonic_ns() + _LEASE_NANOSECONDS, 0)
 
     def stop(self, *, let_go: bool = False) -> None:
-        """Backends record no more; with `let_go` they close their files at their next access."""
+        """Stops recording in the backends; with `let_go` they close their files at their next access."""
         self._write(0, int(let_go))
 
     def _write(self, until: int, let_go: int) -> None:
@@ -83,7 +83,7 @@ class TracedRecording:
         for name in _names(self.directory):
             if name == f"{self.number}.failed":
                 raise HostError(
-                    "a backend could not extend its file in octavo_trace: see that the server's disk has room"
+                    "a backend could not extend its file in octavo_trace: check that the server's disk has room"
                 )
             if name.startswith(f"{self.number}.") and name not in self.files:
                 self._open(name)
@@ -159,7 +159,7 @@ def _opened(name: str, directory: int, owner: int, flags: int) -> int:
 
 @contextmanager
 def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRecording, None, None]:
-    """Has backends record; afterwards what they wrote is removed. Raises HostError where that cannot be done."""
+    """Makes backends record; afterwards their files are removed. Raises HostError if that is not possible."""
     try:
         found = (proc / str(postmaster)).stat()
         data = os.open(proc / str(postmaster) / "cwd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,5 +1,5 @@
-"""What goes into the WAL while page accesses are recorded: the whole by the server's counters, kinds by pg_walinspect;
-and what went into it before, since the last checkpoint began.
+"""The WAL written while page accesses are recorded: totals from the server's counters, kinds from pg_walinspect; and
+the WAL since the last checkpoint began.
 
 Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again; images are
 counted by its pg_get_wal_block_info (16 or later). Each stretch of the recording has its own, so that the trace has the
@@ -60,7 +60,8 @@ class WalCounters:
 
 
 class WalMeter:
-    """Writes what went into the WAL, a stretch at each `take`, and when the last checkpoint before the trace began."""
+    """Writes the WAL statistics, an interval at each `take`, and the time of the last checkpoint before the trace
+    began."""
 
     def __init__(self, query: Callable[[str], Rows], writer: _core.TraceWriter, time: int) -> None:
         """Raises what `query` raises."""
@@ -71,7 +72,7 @@ class WalMeter:
         self._find_checkpoint(time)
 
     def take(self, time: int) -> None:
-        """Writes what went in since the last time."""
+        """Writes the statistics since the previous call."""
         now, before = self._counters(time), self._before
         self._before = now
         self._find_checkpoint(time)

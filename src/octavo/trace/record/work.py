@@ -1,8 +1,8 @@
 """What a server did while it was recorded: transactions, CPU, flushes. Properties `work_…` of a trace, for octavo
 predict.
 
-`work_seconds` is how long it was counted. CPU is that of the postmaster and all its children (proc_pid_stat(5)). Syncs
-of WAL are as pg_stat_wal and pg_stat_io count them; everything else of it is in the trace's WAL entries.
+`work_seconds` is how long it was counted. CPU time is that of the postmaster and all its children (proc_pid_stat(5)).
+WAL syncs are those that pg_stat_wal and pg_stat_io count; the other figures of the WAL are in the trace's WAL entries.
 """
 
 import os
@@ -46,7 +46,7 @@ def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Pa
 
 
 def cpu_between(before: WorkCounters, after: WorkCounters, postmaster: int) -> float:
-    """CPU seconds of the postmaster and what it has begotten."""
+    """CPU seconds of the postmaster and its descendants."""
     tables = [
         {pid: work.processes[pid] for pid in tree(postmaster, work.processes) if pid in work.processes}
         for work in (before, after)

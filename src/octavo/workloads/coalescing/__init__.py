@@ -1,7 +1,7 @@
-"""How blocks become requests: a reader of our own, `octavo io`, beside a PostgreSQL that only names the blocks.
+"""How blocks become requests: `octavo io` reads the blocks that PostgreSQL has listed.
 
-The server is idle while the reader reads its table's file, so nothing of it is in the numbers but what it would write
-by itself; a file that was written to meanwhile fails the trial.
+The server is idle while `octavo io` reads its table's file, so it does not affect the numbers, except through writes of
+its own; the trial fails if the file was written meanwhile.
 """
 
 from dataclasses import replace

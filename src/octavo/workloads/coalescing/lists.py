@@ -1,7 +1,8 @@
-"""The table whose blocks are read, and what bitmap heap scans of it visit: kept in the load, beside the table.
+"""The table whose blocks are read, and the blocks that bitmap heap scans of it visit: lists kept in the load, beside
+the table.
 
-The lists are taken once a load, by `octavo.io.from_query`, and held against what the scans themselves count. The first
-scan after loading tells how many blocks hint bits make dirty; after VACUUM no scan may make one dirty.
+The lists are made once per load, by `octavo.io.from_query`, and compared with the counts of the scans themselves. The
+first scan after loading shows how many blocks hint bits make dirty; after VACUUM no scan may dirty a block.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ _LOADS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BitmapScan:
-    """What one bitmap heap scan visits. `first_dirtied`: what the first scan of all made dirty, before VACUUM."""
+    """The blocks that one bitmap heap scan visits. `first_dirtied`: the blocks that the very first scan dirtied, before
+    VACUUM."""
 
     blocks: tuple[int, ...]
     first_dirtied: int
@@ -78,7 +80,7 @@ def fill(server: Server, table_bytes: int, load: int) -> None:
 
 
 def scan_of(server: Server, name: str) -> BitmapScan | None:
-    """What the load noted of a scan; None for what is none."""
+    """The load's record of a scan; None if it is not one."""
     row = server.connection.execute(
         "SELECT blocks, first_dirtied, dirtied FROM scans WHERE name = %s", (name,)
     ).fetchone()

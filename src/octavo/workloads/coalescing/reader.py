@@ -1,4 +1,4 @@
-"""The reader that is measured, `octavo io` as a process of its own, and what its answer says in numbers."""
+"""The measured reader, `octavo io` as a process of its own, and the metrics from its output."""
 
 import json
 import secrets
@@ -63,7 +63,8 @@ def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: in
 
 
 def observations(result: dict[str, Any], block: int, device: str) -> tuple[Observation, ...]:
-    """What a result of `octavo io` (docs/io.md) says. `device` is the level, whose limits make the ceiling."""
+    """The observations from a result of `octavo io` (docs/io.md). `device` is the level, whose limits give the
+    ceiling."""
     wanted = result["blocks"] * block
     found = [
         observe(_BLOCKS, result["blocks_per_second"]),
@@ -82,10 +83,10 @@ def observations(result: dict[str, Any], block: int, device: str) -> tuple[Obser
 
 
 def ceiling_of(device: str, requests: float, size: float) -> float | None:
-    """Blocks a second when each takes so many requests and bytes: what the tighter of the device's limits allows.
+    """The blocks a second that the tighter of the device's limits allows, if each takes so many requests and bytes.
 
-    The device's queues are limited each by itself, so the slower one sets the pace (docs/experiments/coalescing.md).
-    None where nothing is limited.
+    Requests and bytes are limited separately, so the tighter limit decides (docs/experiments/coalescing.md). None
+    without limits.
 
     >>> ceiling_of("iops=1000,mbps=8", 1.0, 8192), ceiling_of("iops=1000,mbps=8", 0.25, 16384)
     (1000.0, 512.0)

@@ -1,9 +1,9 @@
-"""A fragmented table, one row a block, of which a query reads every tenth block: what a large memory page reads beside.
+"""A fragmented table with one row per block, of which a query reads every tenth block: the extra reads of large memory
+pages.
 
-The table, its index and the query are those of Franck Pachot's "PostgreSQL on ARM: default page size matters" (2022):
-a fillfactor of 10 leaves room for one row a block, and the rows of one value of m lie ten blocks apart. So no
-two blocks that are wanted are neighbours, and every unit of the page cache that is larger than a block brings in blocks
-that nobody asked for.
+The table, its index and the query are those of Franck Pachot's "PostgreSQL on ARM: default page size matters" (2022): a
+fillfactor of 10 leaves room for one row a block, and the rows of one value of m lie ten blocks apart. So no two wanted
+blocks are neighbours, and every unit of the page cache that is larger than a block also reads unwanted blocks.
 """
 
 import json
@@ -127,7 +127,7 @@ class KernelPage:
         return parse_duration(levels["duration"])
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """The query until the page cache holds what it would after many runs: a run reads as much as the one before."""
+        """Runs the query until the page cache is in its steady state: until a run reads as much as the one before."""
         with server.connect(DATABASE) as connection:
             parallel.set_workers(connection, levels["workers"])
             before = float("inf")
@@ -204,9 +204,9 @@ def observations(runs: Sequence[QueryRun], block: int, unit: int) -> list[Observ
 
 
 def split(runs: Sequence[QueryRun], block: int, *, needs_none: bool, limits: DeviceLimits | None) -> list[Observation]:
-    """Reads needed and done, and what each of the two effects takes of a run's time where the limits are known.
+    """Reads needed and done, and the share of each of the two effects in a run's time if the limits are known.
 
-    `needs_none` where memory holds what is wanted. Empty where the device cannot be seen.
+    `needs_none` if memory holds the wanted blocks. Empty if the device is not visible.
     """
     reads = [run.reads for run in runs if run.reads is not None]
     read_bytes = [run.read_bytes for run in runs if run.read_bytes is not None]

@@ -1,8 +1,8 @@
-"""The two costs of a larger unit of the page cache, apart: more reads than are needed, and larger ones.
+"""The two costs of a larger unit of the page cache, separately: more reads than needed, and larger reads.
 
-A volume that limits requests and bytes each by itself serves n reads of b bytes in all in max(n / requests, b / bytes)
-seconds. So the reads that a run needs, those that it makes, and those as large as they really were are three times, and
-their differences are the two effects (docs/experiments/kernel-page.md).
+A volume that limits requests and bytes separately serves n reads of b bytes in total in max(n / requests, b / bytes)
+seconds. The reads that a run needs, the reads that it makes at one block each, and the reads at their real size give
+three times, whose differences are the two effects (docs/experiments/kernel-page.md).
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from octavo.knobs.volume_types import VolumeType
 
 @dataclass(frozen=True, slots=True)
 class TwoEffects:
-    """Milliseconds of a run's time: what the volume's limit of requests and that of bytes take for its reads, and the
-    two effects. None where there is no such limit."""
+    """Milliseconds of a run: the time of its reads at the volume's limits on requests and on bytes, and the two
+    effects. None without such a limit."""
 
     requests_ms: float | None
     bytes_ms: float | None
@@ -23,7 +23,7 @@ class TwoEffects:
 
 
 def limits_of(volume: VolumeType | None, seconds: float) -> DeviceLimits | None:
-    """The limits of a volume that hold for all of so many seconds; None where they change meanwhile, or there are none.
+    """The limits of a volume that apply for all of so many seconds; None if they change meanwhile, or there are none.
 
     Credits that last are those that would last at the highest rate.
     """
@@ -38,8 +38,8 @@ def limits_of(volume: VolumeType | None, seconds: float) -> DeviceLimits | None:
 
 
 def two_effects(limits: DeviceLimits, *, needed: float, done: float, done_bytes: float, block: int) -> TwoEffects:
-    """The effects for a run that needs so many reads of a block and makes others; the first one is negative where it
-    makes fewer, because neighbours are read together. Sizes in bytes.
+    """The effects for a run that needs so many reads of a block, and makes a different number; the first one is
+    negative if it makes fewer, because neighbours are read together. Sizes in bytes.
 
     >>> two_effects(DeviceLimits(1000, 8_192_000), needed=0, done=1000, done_bytes=16_384_000, block=8192)
     TwoEffects(requests_ms=1000.0, bytes_ms=2000.0, more_reads_ms=1000.0, larger_reads_ms=1000.0)

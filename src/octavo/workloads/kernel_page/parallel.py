@@ -1,4 +1,4 @@
-"""Parallel workers of the query, and how much of the table its bitmap knew by row: all processes of a run together."""
+"""Parallel workers of the query, and the exact and lossy blocks of its bitmap, over all processes of a run."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -30,7 +30,7 @@ _WORTH_WORKERS = {
 
 
 def set_workers(connection: Connection[DictRow], workers: str) -> None:
-    """Holds the planner to so many workers."""
+    """Forces so many workers."""
     if workers == _AS_PLANNED:
         return
     asked = {"max_parallel_workers_per_gather": workers, **({} if workers == "0" else _WORTH_WORKERS)}

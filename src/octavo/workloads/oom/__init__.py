@@ -1,9 +1,9 @@
-"""Connections that grow until the kernel kills something: who, when, and whether recovery loses what was committed.
+"""Opens connections until the kernel kills a process: which, when, and whether recovery loses committed transactions.
 
 Every connection reads all of the database, which fits shared_buffers, so that it has page tables for all of it; then it
-commits entries in a ledger, and stays. The server lives in a memory group of its own (`memory`): nobody else is killed.
-With `holds = "hash"` every session keeps a hash table of work_mem × hash_mem_multiplier as well; a `neighbour` is
-another program in the group.
+commits entries in a ledger, and stays. The server runs in a memory group of its own (`memory`), so no other process is
+killed. With `holds = "hash"` every session keeps a hash table of work_mem × hash_mem_multiplier as well; a `neighbour`
+is another program in the group.
 """
 
 import re
@@ -70,7 +70,7 @@ _KILL = re.compile(r"LOG:  (.+) \(PID (\d{1,9})\) was terminated by signal 9")
 
 @dataclass(slots=True)
 class GrowingConnections:
-    """The connections so far, what was committed on them, and what was last seen of all processes."""
+    """The connections so far, the transactions committed on them, and the last reading of all processes."""
 
     opened: int = 0
     acknowledged: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
@@ -86,11 +86,12 @@ class Oom:
     factors = (
         Factor("database", "cluster", "approximate size of the tables; should fit in shared_buffers", "128MB",
                size("16MB", "16TB")),
-        Factor("holds", "run", "held by a session: nothing, or a hash table of work_mem × hash_mem_multiplier",
+        Factor("holds", "run", "memory held by a session: nothing, or a hash table of work_mem × hash_mem_multiplier",
                "nothing", one_of("nothing", "hash")),
         Factor("neighbour", "run", "memory of another program in the server's memory group", "none",
                size("1MB", "1TB", "none")),
-        Factor("most_connections", "run", "where the run ends if nothing is killed", "400", whole_number(1, 10_000)),
+        Factor("most_connections", "run", "connections at which the run ends if nothing is killed", "400",
+               whole_number(1, 10_000)),
     )  # fmt: skip
     metrics = _METRICS
 
@@ -108,7 +109,7 @@ class Oom:
         server.execute("CREATE TABLE ledger (connection int, entry int, PRIMARY KEY (connection, entry))")
 
     def database_bytes(self, levels: Levels) -> int:
-        """What was asked for, and the catalogs."""
+        """The requested size plus the catalogs."""
         return parse_size(levels["database"]) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
@@ -126,10 +127,10 @@ class Oom:
         """Nothing: the lab has filled shared_buffers."""
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """Connects until something is killed, and looks at what recovery left.
+        """Connects until a process is killed, and checks the state after recovery.
 
-        That nothing was killed, or a commit lost, is a result. Raises OctavoError when the server refuses connections
-        for another reason, or does not come back.
+        A run without a kill, or with a lost commit, is a result. Raises OctavoError if the server refuses connections
+        for another reason, or does not recover.
         """
         most = int(levels["most_connections"])
         logged = server.log.stat().st_size
@@ -158,7 +159,7 @@ class Oom:
 
 
 def story(crowd: GrowingConnections, seconds: float, who: ProcessMemory | None, lost: int) -> str:
-    """What happened, as lines for the trial's log."""
+    """The course of the run, as lines for the trial's log."""
     victim = "nothing" if who is None else f"a {who.role} (PID {who.pid}) of {human_size(who.weight)}"
     lines = [
         f"killed: {victim}, after {crowd.opened} connections and {human_duration(seconds)}",

@@ -1,4 +1,4 @@
-"""Sessions that keep what a query may take: a hash table of work_mem × hash_mem_multiplier, held by an open cursor.
+"""Sessions that keep the memory of a query: a hash table of work_mem × hash_mem_multiplier, held by an open cursor.
 
 PostgreSQL's manual, hash_mem_multiplier: hash-based operations may use work_mem times it; the rest is spilled. The hash
 table of a GROUP BY stays as long as the portal is open (src/backend/executor/nodeAgg.c).

@@ -38,7 +38,7 @@ class Neighbour:
         return self.process.poll() is not None
 
     def memory(self) -> list[ProcessMemory]:
-        """What it holds now, as the kernel weighs it; empty once it has ended."""
+        """Its memory now, as the kernel weighs it; empty once it has ended."""
         with suppress(OSError):
             status = Path(f"/proc/{self.process.pid}/status").read_bytes()
             rss, swap, tables, private = (

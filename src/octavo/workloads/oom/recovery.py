@@ -1,4 +1,5 @@
-"""After the kill: the server recovers by itself, or is started again when its postmaster was killed; what is there."""
+"""After the kill: the server recovers by itself, or is restarted if its postmaster was killed; then its contents are
+checked."""
 
 import os
 import time
@@ -27,7 +28,7 @@ class Recovered:
 
 
 def ledger_of(server: Server) -> Recovered:
-    """What the ledger holds once the server answers again. Raises OctavoError when it does not."""
+    """The contents of the ledger once the server responds again. Raises OctavoError if it does not."""
     began = time.monotonic()
     while True:
         try:
@@ -42,10 +43,10 @@ def ledger_of(server: Server) -> Recovered:
 
 
 def log_lines(server: Server, offset: int) -> Iterator[str]:
-    """The server's log from this byte on, and what comes in the next seconds while the postmaster lives.
+    """The server's log from this byte on, including the next seconds while the postmaster exists.
 
-    A connection may break before the postmaster has reaped who was killed, and said so. The log is what the server's
-    account makes of it: a line is read in parts, and what is written meanwhile waits for the next look.
+    A connection may break before the postmaster has reaped the killed process and logged it. The server's account can
+    write anything into the log: a line is read in parts, and text written meanwhile is read next time.
     """
     deadline = time.monotonic() + _LOG_SECONDS
     with server.log.open("rb") as file:

@@ -1,9 +1,9 @@
-"""PGIO, the SLOB method for PostgreSQL: sessions that read random blocks inside the server, and nothing else.
+"""PGIO, the SLOB method for PostgreSQL: sessions that only read random blocks inside the server.
 
 After Kevin Closson's PGIO (github.com/therealkevinc/pgio): NUM_SCHEMAS tables of SCALE with one row a block, each read
-by NUM_THREADS sessions, WORK_UNIT blocks at a time in the order of a key that says nothing of where they lie. Schema,
+by NUM_THREADS sessions, WORK_UNIT blocks at a time in the order of a key that is unrelated to their position. Schema,
 functions and scripts are our own. A call of the function does many work units in one statement, so that round trips,
-parsing and planning are no part of what is measured.
+parsing and planning are not measured.
 """
 
 import time
@@ -86,9 +86,9 @@ class Pgio:
         return replace(result, observations=(*found, *result.observations), facts={**result.facts, **facts})
 
     def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
-        """What the same calls cost without a block to read or update, as a share: round trip, parsing, executor.
+        """The cost of the same calls without a block to read or update, as a share: round trip, parsing, executor.
 
-        A call that updates nothing writes no WAL and waits for none: the commit belongs to what is measured.
+        A call that updates nothing writes no WAL and does not wait for it: the commit counts as measured work.
         """
         empty = {**levels, "work_unit": "0", "update_work_unit": "0", "duration": f"{_EMPTY_SECONDS}s"}
         with _scripts(server, empty) as what:
@@ -112,8 +112,8 @@ class Pgio:
         return levels["update_pct"] == "0"
 
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
-        """The figures of slices: their calls, each with the blocks that a call looked for over the client's life; the
-        sessions' shares are of that life too."""
+        """The figures of slices: their calls, each with the average blocks per call over the client's lifetime; the
+        sessions' shares cover that lifetime too."""
         shares = sessions.shares(result.facts.get(BY_SESSION, {}), sessions_of(levels))
         return figures.of_slices(result, seen, sessions_of(levels), parse_size(levels["data_block"]), shares)
 

@@ -77,9 +77,9 @@ class CounterGrowth:
 def of_slices(
     result: WorkloadResult, seen: Sequence[Observation], threads: int, block: int, shares: Sequence[float] = ()
 ) -> tuple[Observation, ...]:
-    """Calls of the slices times what a call did on average, as the instrument `database` has it.
+    """Calls of the slices times the average work of a call, from the instrument `database`.
 
-    Nothing where the instrument was off or the slices have no calls. `block` is a block's size in bytes.
+    Empty if the instrument was off or the slices have no calls. `block` is a block's size in bytes.
     """
     numbers = {one.metric: one.value for one in (*result.observations, *seen) if one.item is None}
     calls = numbers.get("tps", 0.0)

@@ -17,7 +17,7 @@ FIGURES = ("riops", "cache_hits_per_second")
 
 
 def result_line(database: str, levels: Mapping[str, str], riops: float, hits: float) -> str:
-    """What runit.sh would print of these figures; it cuts off what is behind the decimal point.
+    """The line that runit.sh would print for these figures; it truncates decimals.
 
     >>> levels = {"schemas": "4", "threads": "1", "duration": "600s"}
     >>> result_line("pgio", levels, 877.4, 1443874.9)

@@ -1,4 +1,4 @@
-"""What each session did, by pgbench's log of every call."""
+"""The work of each session, from pgbench's log of every call."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The tables of PGIO: one a schema, one row a block, and an index on a key that says nothing of where a row lies."""
+"""The tables of PGIO: one a schema, one row a block, and an index on a key that is unrelated to a row's position."""
 
 from importlib import resources
 
@@ -27,7 +27,7 @@ FACTORS = (
 
 
 def contents(levels: Levels) -> tuple[tuple[str, str], ...]:
-    """What the tables depend on beside the block size."""
+    """The factors that the tables depend on, besides the block size."""
     return (("workload", "pgio"), ("schemas", levels["schemas"]), ("scale", levels["scale"]))
 
 

@@ -1,7 +1,8 @@
-"""Point queries through pgbouncer on connections that stay: how large page tables grow, and who would pay for it.
+"""Point queries through pgbouncer on persistent connections: how large page tables grow, and which process would be
+killed.
 
-The published test: sysbench oltp_point_select, as many threads as connections, every one of them sooner or later in
-every part of shared_buffers. Afterwards the connections are still there, and are looked at.
+The published test: sysbench oltp_point_select, as many threads as connections, each of which sooner or later touches
+every part of shared_buffers. Afterwards the connections still exist, and are examined.
 """
 
 import mmap
@@ -59,9 +60,9 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class PageTableGrowth:
-    """What the connections' page tables were and became, in bytes.
+    """The connections' page tables before and after, in bytes.
 
-    Predicted, where this can be: with every buffer touched, and with all of shared memory touched (`most`).
+    Predicted, if possible: with every buffer touched, and with all of shared memory touched (`most`).
     """
 
     connections: int
@@ -113,7 +114,7 @@ class Pooled:
         client.fill(server, levels["driver"], parse_size(levels["database"]), load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """What was asked for, and the catalogs."""
+        """The requested size plus the catalogs."""
         return parse_size(levels["database"]) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
@@ -164,7 +165,7 @@ def predict(
 
     They are those of a new connection (`fresh`, which has touched `seen`), and one lowest table for each region with a
     buffer, or something that belongs to buffers, that it has not touched yet (see `hugepages.savings`). With pages as
-    large as a region there are no lowest tables, and both numbers are one. None where nothing can be predicted.
+    large as a region there are no lowest tables, and both numbers are one. None if no prediction is possible.
     """
     if seen is None or not predictable():
         return None, None
@@ -181,7 +182,7 @@ def predict(
 
 
 def story(growth: PageTableGrowth, processes: Sequence[ProcessMemory]) -> str:
-    """What was seen, as lines for the trial's log."""
+    """The results, as lines for the trial's log."""
     lines = [
         f"page tables of {growth.connections} connections: {human_size(growth.before)} when they were new, "
         f"{human_size(growth.after)} at the end"

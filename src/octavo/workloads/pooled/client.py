@@ -1,4 +1,4 @@
-"""The clients of pooled connections: the real sysbench and pgbench, and reading what sysbench says."""
+"""The clients of pooled connections: the real sysbench and pgbench, and parsing sysbench's output."""
 
 import os
 import re

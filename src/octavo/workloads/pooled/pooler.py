@@ -1,8 +1,8 @@
-"""The real pgbouncer in front of a server: connections that stay when the clients that had them go.
+"""The real pgbouncer in front of a server: server connections that persist when their clients disconnect.
 
 As in the published test: session pooling, as many server connections as clients, none of them ever closed for its age
 (pgbouncer's manual: min_pool_size, server_lifetime, server_idle_timeout). It listens on a Unix socket beside the
-server's own. Its settings and its log are in a directory that only we may write.
+server's own. Its settings and log are in a directory that only Octavo may write.
 """
 
 import os
@@ -50,7 +50,7 @@ query_wait_timeout = 0
 
 @dataclass(frozen=True, slots=True)
 class Pooler:
-    """A running pgbouncer: libpq's environment variables that lead to it, its process and who it runs as."""
+    """A running pgbouncer: libpq's environment variables for it, its process and its account."""
 
     environment: Mapping[str, str]
     account: Account

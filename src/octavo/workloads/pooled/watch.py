@@ -1,4 +1,5 @@
-"""The server's processes while the clients ask: when swapping begins, and who would be killed first, over time."""
+"""The server's processes while the clients run: when swapping begins, and which process would be killed first, over
+time."""
 
 import threading
 import time
@@ -42,7 +43,7 @@ class Moment:
 
 @dataclass(slots=True)
 class WatchedMemory:
-    """What was seen: moments in order, and those with Pss, a quarter of the run apart."""
+    """The observations: moments in order, and those with Pss, a quarter of the run apart."""
 
     moments: list[Moment] = field(default_factory=list[Moment])
     with_pss: list[Moment] = field(default_factory=list[Moment])
@@ -64,7 +65,7 @@ class WatchedMemory:
         return found
 
     def story(self) -> str:
-        """Who weighs most at each quarter, as lines for the trial's log."""
+        """The heaviest process at each quarter, as lines for the trial's log."""
         lines: list[str] = []
         for moment in self.with_pss:
             victim, by_pss = first_victim(moment.processes), largest_by_role(moment.processes, "pss")
@@ -77,7 +78,7 @@ class WatchedMemory:
 
 @contextmanager
 def watched(postmaster: int, seconds: float) -> Generator[WatchedMemory, None, None]:
-    """Looks at the postmaster's processes until the context ends, with Pss at each quarter of so many seconds."""
+    """Observes the postmaster's processes until the context ends, with Pss at each quarter of so many seconds."""
     seen, ended, began = WatchedMemory(), threading.Event(), time.monotonic()
 
     def watch() -> None:

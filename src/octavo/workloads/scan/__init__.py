@@ -1,4 +1,5 @@
-"""One scan of a table by one session: how large PostgreSQL's own reads are, and how near they come to the storage."""
+"""One scan of a table by one session: how large PostgreSQL's own reads are, and how close it comes to the storage's
+best rate."""
 
 import json
 
@@ -87,7 +88,7 @@ class ScanWorkload:
         return 2 * table.bytes_of(levels) / (250 * _MB)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """The same scan, unless it is the first one that is asked about."""
+        """The same scan, unless the first scan is the one to measure."""
         if levels["state"] == FIRST:
             return
         with server.connect(DATABASE) as connection:

@@ -1,6 +1,6 @@
-"""What the storage gives for the blocks of a scan when nothing but reading them is to be done: `octavo io`'s engine.
+"""The storage's best rate for the blocks of a scan, measured by `octavo io`'s engine, which only reads them.
 
-The ways of asking are those that are at their best on one device or another; the fastest of them is the limit.
+Each policy is the fastest on some device; the fastest of them here is the limit.
 """
 
 from collections.abc import Sequence

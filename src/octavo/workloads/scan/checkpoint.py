@@ -1,4 +1,4 @@
-"""A checkpoint beside the scan: what is dirty before it, and how much of the scan's time it ran."""
+"""A checkpoint during the scan: dirties buffers before it, and measures for how much of the scan's time it ran."""
 
 import threading
 import time

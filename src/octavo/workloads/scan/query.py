@@ -1,7 +1,7 @@
-"""One scan by one session: the planner held to the kind of scan that is asked for, and its plan read back.
+"""One scan by one session: forces the requested kind of scan, and verifies it from the plan.
 
-The planner is held to it by the settings that PostgreSQL has for that (manual, "Planner Method Configuration"); the
-plan is taken from the very run that is timed, by auto_explain, and checked.
+The scan is forced by PostgreSQL's own settings (manual, "Planner Method Configuration"); auto_explain gives the plan of
+the timed run itself, which is checked.
 """
 
 import json
@@ -50,8 +50,8 @@ _WORTH_WORKERS = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "cpu_t
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What one scan gave: when it began (time.perf_counter), seconds, its plan with what each node did, and the
-    requests as PostgreSQL asked."""
+    """The result of one scan: its start (time.perf_counter), seconds, its plan with the counts of each node, and
+    PostgreSQL's requests."""
 
     began: float
     seconds: float
@@ -83,8 +83,8 @@ def statement(levels: Levels) -> str:
 def run_scan(
     connection: psycopg.Connection[DictRow], levels: Levels, beside: AbstractContextManager[object] | None = None
 ) -> Scan:
-    """Runs the query once, within the context `beside`. Planning it beforehand reads the catalogs, which are not what
-    is asked about.
+    """Runs the query once, within the context `beside`. It is planned beforehand, which reads the catalogs, because
+    these reads are not to be measured.
 
     Raises OctavoError when the answer is wrong, psycopg.Error when the server refuses.
     """
@@ -130,7 +130,7 @@ def plans_in(message: str) -> list[Node]:
 
 
 def problem_of(plan: Node, levels: Levels) -> str | None:
-    """Why the plan is not what was to be measured; None when it is."""
+    """Why the plan is not the one to be measured; None if it is."""
     wanted, below = NODES[levels["query"]]
     scans = [node for node in nodes(plan) if str(node["Node Type"]).endswith("Scan")]
     others = sorted({str(node["Node Type"]) for node in scans} - {wanted, *below})

@@ -1,8 +1,8 @@
-"""How PostgreSQL asked for its reads: what one session asked the kernel for between two points.
+"""PostgreSQL's read requests: those of one session to the kernel between two points in time.
 
-From 18 on a session's own pg_stat_get_backend_io counts its requests, whoever carries them out. Before, pg_stat_io
-counts blocks, so that the session's read system calls are taken instead (/proc/PID/io, proc(5)): they are its
-requests, since it reads by itself.
+From 18 on a session's own pg_stat_get_backend_io counts its requests, whichever process carries them out. Before 18
+pg_stat_io counts blocks, so the session's read system calls are counted instead (/proc/PID/io, proc(5)): they are its
+requests, since the session itself reads.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ReadRequests:
 
 
 def read_requests_of(connection: psycopg.Connection[DictRow], *, workers: bool) -> ReadRequests | None:
-    """What this session asked for until now; with parallel workers, what all of them did. None where nobody tells."""
+    """The requests of this session until now; with parallel workers, those of all of them. None if unknown."""
     version = connection.info.server_version
     if version >= _OWN_COUNTERS_SINCE:
         connection.execute("SELECT pg_stat_force_next_flush()")

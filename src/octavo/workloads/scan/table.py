@@ -1,7 +1,7 @@
-"""The table that is scanned: rows of one length, whose keys say which of them a share of the rows is.
+"""The table that is scanned: rows of one length, with keys that select a given share of the rows.
 
-A key is one of 10,000 values, so that `key < 10000 × share` is that share of the rows. Where equal keys lie is the
-placement: in one stretch of the table, in stretches of so many bytes at random places, or each row by itself.
+A key is one of 10,000 values, so that `key < 10000 × share` is that share of the rows. The placement says where equal
+keys are: in one stretch of the table, in stretches of a given size at random places, or each row by itself.
 """
 
 import re

@@ -1,9 +1,9 @@
 """A workload like TPC-C: nine tables and five transactions in its standard mix, run by pgbench.
 
-Tables, numbers of rows, ranges, NURand and last names follow the TPC-C Standard Specification, revision 5.11
-(clauses 1.2, 1.3, 2.1.6, 2.4 to 2.8, 4.3); scripts and schema are our own. It is *like* TPC-C and none: no terminals,
-no keying or thinking, a warehouse drawn for each transaction, READ COMMITTED with row locks, and no part of the
-specification's audit but its consistency conditions. Its numbers are not comparable with published TPC-C results.
+Tables, numbers of rows, ranges, NURand and last names follow the TPC-C Standard Specification, revision 5.11 (clauses
+1.2, 1.3, 2.1.6, 2.4 to 2.8, 4.3); scripts and schema are our own. It is *like* TPC-C, but not TPC-C: no terminals, no
+keying or think times, a warehouse drawn for each transaction, READ COMMITTED with row locks, and of the specification's
+audit only the consistency conditions. Its numbers are not comparable with published TPC-C results.
 """
 
 import random

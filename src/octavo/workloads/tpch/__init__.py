@@ -1,8 +1,8 @@
 """TPC-H: the load in five steps, or the 22 queries, on data of any scale factor, with results that are checked.
 
 Data are those of dbgen (`generator`), queries and reference answers the specification's (`known`), tables and indexes
-follow it (`schema`). It is no TPC-H result: there are no refresh functions, no streams, and no audit, and its numbers
-are not comparable with published ones.
+follow it (`schema`). Its results are not TPC-H results: there are no refresh functions, no streams and no audit, and
+the numbers are not comparable with published ones.
 """
 
 import re
@@ -94,7 +94,8 @@ class Tpch:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What would make runs differ: one process a query, no compilation. A plan's own settings replace these."""
+        """Settings that would otherwise make runs differ: one process per query, no JIT compilation. A plan's own
+        settings replace these."""
         return _SETTINGS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:

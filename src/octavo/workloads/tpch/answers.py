@@ -1,9 +1,9 @@
-"""Whether a query's result is right: against the reference answer row by row, or against the other cells' results.
+"""Checks a query's result: against the reference answer row by row, or against the other cells' results.
 
-Numbers are compared as the specification has it for validation, rounded to 1/100 (TPC-H 3.0, clause 2.1.3.5), and more
-strictly: it lets sums be off by 100 and averages by 1 %, while PostgreSQL computes with decimals, as the reference did
-for all but averages and quotients. So two numbers are equal when they are after rounding, and differ by no more than a
-millionth of the larger one.
+Numbers are compared as the specification requires for validation, rounded to 1/100 (TPC-H 3.0, clause 2.1.3.5), but
+more strictly: the specification allows sums to be off by 100 and averages by 1 %, while PostgreSQL computes with
+decimals, as the reference did for all but averages and quotients. So two numbers are equal if they are equal after
+rounding, and differ by no more than a millionth of the larger one.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def check(
 
 
 def keys(rows: Sequence[Row], ordered_by: Sequence[int]) -> list[Row]:
-    """What rows are ordered by: these columns, counted from 0."""
+    """The sort key of rows: these columns, counted from 0."""
     return [tuple(row[column] for column in ordered_by) for row in rows]
 
 
@@ -103,12 +103,12 @@ def same(value: str, known: str) -> bool:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """What identifies a result: its rows in any order. Decimals come out the same at every block size."""
+    """The digest of a result: its rows in any order. Decimals are the same at every block size."""
     return digest_in_order(sorted(rows))
 
 
 def digest_in_order(rows: Sequence[Row]) -> str:
-    """What identifies rows in this order."""
+    """The digest of rows in this order."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update("\x1f".join(row).encode() + b"\x1e")

@@ -1,4 +1,4 @@
-"""The plans of a trial: by item the identities of those that it had, and by identity what each does."""
+"""The plans of a trial: the identities of each item's plans, and the shape of each plan by identity."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from octavo.postgres.plan_shape import Shape, shape_of
 
 @dataclass(slots=True)
 class Captured:
-    """Collects them. `texts` has the documents as PostgreSQL wrote them, by a name that tells the run."""
+    """Collects them. `texts` has the documents as PostgreSQL wrote them, by a name that identifies the run."""
 
     identities: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     texts: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
 
     def add(self, item: str, run: str, plans: Sequence[Mapping[str, Any]]) -> None:
-        """The plans of one run of an item. Raises OctavoError for what is none."""
+        """Adds the plans of one run of an item. Raises OctavoError for an invalid plan."""
         if plans:
             self.texts[run] = plans
         mine = self.identities.setdefault(item, [])

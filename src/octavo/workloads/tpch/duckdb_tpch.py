@@ -1,4 +1,4 @@
-"""TPC-H's queries and reference answers: DuckDB's tpch extension, as its package on PyPI has them.
+"""TPC-H's queries and reference answers: those of DuckDB's tpch extension, from its package on PyPI.
 
 Query texts are the specification's with its validation parameters (clause 2.1.3.2 and each query's own), answers those
 at the scale factors 0.01, 0.1 and 1. Nothing is fetched: the extension is a file of the package

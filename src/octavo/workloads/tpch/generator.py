@@ -1,8 +1,9 @@
-"""The data: tpchgen-cli writes tables as CSV into a pipe, COPY reads them from there. Nothing of it is on disk.
+"""The data: tpchgen-cli writes tables as CSV into a pipe, and COPY reads them from there, without files on disk.
 
 The generator (package `tpchgen-cli` on PyPI) gives the rows of TPC-H's dbgen. It runs as the servers' user, from a copy
-of its program that this user may execute. Before its first row it makes the text of all comments, which takes a second
-of CPU at any scale: one process writes all tables of a load, and a load begins when that has its first row.
+of its program that this user may execute. Before its first row it generates the text of all comments, which takes a
+second of CPU at any scale. So one process writes all tables of a load, and a load begins when that process has its
+first row.
 """
 
 import fcntl
@@ -73,7 +74,7 @@ class Rows:
         select.select([self.pipe], [], [], _PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """Raises OctavoError when the generator has failed: what it wrote is not all, then."""
+        """Raises OctavoError if the generator has failed, because its output is then incomplete."""
         code = self.child.wait(_PATIENCE_SECONDS)
         if code != 0:
             words = (self.child.stderr.read(4096) if self.child.stderr else "").strip().splitlines()

@@ -1,4 +1,4 @@
-"""A load in slices: a piece is a step, which a thread runs while its server, and the generator, may stand still."""
+"""A load in slices: a piece is a step, which a thread runs while its server and the generator may be paused."""
 
 import math
 import socket
@@ -41,8 +41,8 @@ class RunningStep:
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Breaks its connection off: a step has no timeout, but its trial may end before it. The server may stand still
-        meanwhile, so that it is not asked."""
+        """Closes its connection: a step has no timeout, but its trial may end before it. The server may be paused
+        meanwhile, so no cancel request is sent."""
         if self._thread is None or not self._thread.is_alive():
             return
         ours = socket.socket(fileno=self.load.session.connection.pgconn.socket)

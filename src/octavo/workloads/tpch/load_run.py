@@ -1,4 +1,4 @@
-"""A trial that is a load: five timed steps into an empty database, the WAL of each, and the sizes that came of it."""
+"""A trial that is a load: five timed steps into an empty database, the WAL of each, and the resulting sizes."""
 
 import time
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _SIZES = (
 
 @dataclass(slots=True)
 class LoadRecord:
-    """What a load gives, step by step."""
+    """The results of a load, step by step."""
 
     server: Server
     observations: list[Observation] = field(default_factory=list[Observation])
@@ -37,7 +37,7 @@ class LoadRecord:
         self._before = usage.snapshot(self.server)
 
     def after(self, step: LoadStep, used: usage.QueryUsage | None = None) -> None:
-        """Is called after each step; `used` where it is not what was used since `before`. Raises OctavoError."""
+        """Called after each step; `used` is given if it differs from the use since `before`. Raises OctavoError."""
         item, used = f"load.{step.name}", used or self.used()
         self.seconds += step.seconds
         self.observations.append(observe(metrics.SECONDS, step.seconds, item=item))

@@ -1,4 +1,4 @@
-"""What TPC-H's numbers are called: those of the published results as well (imports.vondra_tpch)."""
+"""The names of TPC-H's metrics, shared with the published results (imports.vondra_tpch)."""
 
 from octavo.observation import Metric
 

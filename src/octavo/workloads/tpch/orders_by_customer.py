@@ -1,7 +1,7 @@
 """Query 13's reference answer, computed from the generator's own rows.
 
-Query 13 counts orders by what their comments say, and DuckDB's reference answers belong to other comments (`known`). So
-it is computed here once more, from the rows as they come out of the generator, and by no database.
+Query 13 counts orders by the text of their comments, and DuckDB's reference answers belong to other comments (`known`).
+So the answer is computed here, from the generator's rows, without a database.
 """
 
 import csv

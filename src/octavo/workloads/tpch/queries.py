@@ -1,4 +1,4 @@
-"""The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
+"""Runs the 22 queries one after the other, each a few times, cold or warm, checks results and keeps plans."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ MOST_RUNS = 100
 
 @dataclass(slots=True)
 class Power:
-    """What the queries of a trial have given so far."""
+    """The results of a trial's queries so far."""
 
     levels: Levels
     references: References
@@ -62,7 +62,7 @@ class Power:
             self.plans.add(item, f"{item}.{repetition}", [ran.plan])
 
     def add_capture(self, number: int, ratio: float) -> None:
-        """What capturing the plan of a query cost."""
+        """Adds the cost of capturing a query's plan."""
         self.capture_ratios.append(ratio)
         self.observations.append(observe(metrics.CAPTURE, ratio, item=f"q{number}"))
 
@@ -219,7 +219,7 @@ def chosen(levels: Levels) -> list[int]:
 
 
 def min_time(levels: Levels) -> float:
-    """Seconds that the runs of a query take together at the least."""
+    """The minimum total time of a query's runs in seconds."""
     return 0.0 if levels["min_time"] == "none" else parse_duration(levels["min_time"])
 
 

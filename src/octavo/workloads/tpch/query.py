@@ -1,4 +1,4 @@
-"""One timed run of a query in a session of its own settings, with its plan as auto_explain gives it from that run."""
+"""One timed run of a query in a session with its own settings, with the plan of that run from auto_explain."""
 
 import json
 import math
@@ -28,9 +28,10 @@ _CANCEL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run: seconds until the last row was here, the rows, the plan (None if not asked for), what was used.
+    """One run: seconds until the last row had arrived, the rows, the plan (None if not requested), and its resource
+    use.
 
-    A run that was cut off at the timeout has no rows.
+    A run that was cancelled at the timeout has no rows.
     """
 
     seconds: float
@@ -41,7 +42,7 @@ class Ran:
 
 @dataclass(slots=True)
 class RunningQuery:
-    """A query that can be waited for in parts, so that its server may stand still in between.
+    """A query that can be waited for in parts, so that its server may be paused in between.
 
     `cpu` counts this process's CPU seconds. The device's counters are those of the parts: between them the device
     works for others.
@@ -86,7 +87,7 @@ class RunningQuery:
         self.session.connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def end(self, seconds: float) -> Ran:
-        """What it gave, when it has ended and took so long. Raises as `Session.run` does."""
+        """Its result, after it has ended and taken so long. Raises like `Session.run`."""
         cpu = time.thread_time()
         rows = self._rows()
         self.cpu += time.thread_time() - cpu
@@ -164,7 +165,7 @@ class Session:
             self.set("auto_explain.log_min_duration", "0")
 
     def captured(self) -> list[Mapping[str, Any]]:
-        """The plans that are kept. Raises OctavoError for what is none."""
+        """The plans that are kept. Raises OctavoError for an invalid plan."""
         return [document(text) for text in self.texts]
 
     def set(self, name: str, value: str) -> None:

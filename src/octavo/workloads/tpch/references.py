@@ -1,4 +1,4 @@
-"""What is right: reference answers where there are some, else what the first trial gave."""
+"""The expected results: reference answers where they exist, else the results of the first trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class References:
     of_query_13: Sequence[Row] | None
 
     def check(self, number: int, rows: Sequence[Row], where: str) -> str:
-        """The identity of a result that is right, for the trial's facts: of its rows, and of their order. `where` says
-        whose it is.
+        """The digests of a correct result, for the trial's facts: of its rows, and of their order. `where` names the
+        query.
 
-        Raises OctavoError when it is not the reference answer, or not what another trial gave.
+        Raises OctavoError if it differs from the reference answer, or from another trial's result.
         """
         what = f"q{number} at scale factor {self.scale}"
         reference = known().answer(float(self.scale), number)

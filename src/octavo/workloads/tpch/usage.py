@@ -1,4 +1,4 @@
-"""What a query, or a step of the load, used of the CPU and of the device while it ran."""
+"""CPU and device use of a query, or of a step of the load, while it ran."""
 
 import os
 import time
@@ -41,8 +41,8 @@ class UsageSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QueryUsage:
-    """What was used in `seconds`: CPU seconds of the server's processes, and for how long they waited for a processor;
-    by how much the device's counters grew, None where it has none."""
+    """The use in `seconds`: CPU seconds of the server's processes, and their wait for a processor; the growth of the
+    device's counters, None if it has none."""
 
     seconds: float
     cpu: float
@@ -57,7 +57,7 @@ def snapshot(server: Server) -> UsageSnapshot:
 
 
 def between(before: UsageSnapshot, after: UsageSnapshot) -> QueryUsage:
-    """What was used from one to the other."""
+    """The use between two snapshots."""
     return QueryUsage(
         after.at - before.at, max(0.0, after.cpu - before.cpu), max(0.0, after.waited - before.waited),
         grown(before.device, after.device),
@@ -65,7 +65,7 @@ def between(before: UsageSnapshot, after: UsageSnapshot) -> QueryUsage:
 
 
 def grown(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """By how much the device's counters grew; None where it has none."""
+    """The growth of the device's counters; None if it has none."""
     if before is None or after is None:
         return None
     return tuple(late - early for early, late in zip(before, after, strict=True))
@@ -77,7 +77,8 @@ def added(device: tuple[int, ...] | None, part: tuple[int, ...] | None) -> tuple
 
 
 def observations(used: QueryUsage, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
-    """What was used, as the trial's. `processes` is how many of the server's worked at once."""
+    """The use as the trial's observations. `processes` is the number of server processes that worked at the same
+    time."""
     found = {CPU: used.cpu}
     if used.seconds > 0:
         processors = used.seconds * min(processes, os.cpu_count() or 1)

@@ -1,7 +1,7 @@
-"""What makes a build record its own page accesses: a header that takes the place of PostgreSQL's pg_trace.h.
+"""The header by which a build records its own page accesses; it replaces PostgreSQL's pg_trace.h.
 
-Nothing of the source is changed. The compiler finds the header first, and the linker leads calls of MarkBufferDirty and
-MarkBufferDirtyHint to it. The header says how records look and where they go.
+The source is unchanged. The compiler finds the header first, and the linker redirects calls of MarkBufferDirty and
+MarkBufferDirtyHint to it. The header documents the format and the location of the records.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""What a build is trained with for profile-guided optimization: files for psql and pgbench, and who has them.
+"""The training of a build for profile-guided optimization: files for psql and pgbench.
 
 The training is pgbench's own transactions and PGIO's reads and updates of random blocks, so that one profile serves the
 presets that compare compilers' flags. It runs on the instrumented build, as the account that makes it
-(`profile_guided`). Its files are part of the build's key: another training makes another build.
+(`profile_guided`). Its files are part of the build's key.
 """
 
 import hashlib
