@@ -131,6 +131,14 @@ def narrow(run: str, cells: Sequence[str]) -> None:
     """Nothing is decided early here."""
 
 
+def hold(run: str) -> None:
+    """There is no other run to give way to."""
+
+
+def leave(run: str) -> None:
+    """There is nothing to restore."""
+
+
 def finish(run: str, have: Mapping[str, int]) -> None:
     """A task: there is nothing to restore."""
 

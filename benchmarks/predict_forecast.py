@@ -21,9 +21,10 @@ from typing import Any
 from benchmarks import predict_synthetic
 
 from octavo.predict.assumptions import intervals
+from octavo.predict.conditions import Conditions
 from octavo.predict.device import device_of
-from octavo.predict.images import correction
-from octavo.predict.model import Conditions, assumed_of, bottleneck, figures
+from octavo.predict.image_correction import correction
+from octavo.predict.model import assumed_of, bottleneck, figures
 from octavo.predict.model import varied as varied_of
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import recorded

@@ -210,6 +210,9 @@ def test_what_it_asks_changes_nothing_and_is_limited(server: Server) -> None:
         connection.close()
     assert facts["setting.block_size"].value == 8192
     assert facts["host.process.count"].value >= 5
+    assert [one["name"] for one in facts["server.tablespaces"].value] == ["pg_default", "pg_global"]
+    assert facts["host.volumes"].value[0]["holds"] == ["data directory"]
+    assert facts["server.managed"].value is None
 
 
 def test_every_fact_that_a_rule_asks_for_is_looked_for(server: Server) -> None:

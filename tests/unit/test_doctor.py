@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from octavo.doctor import compare, html, markdown, report, subjects
+from octavo.doctor import compare, html, markdown, report, sentences, subjects
 from octavo.doctor.engine import DoctorRule, Finding, Ok, examine
 from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError, read_facts
 from octavo.doctor.rules import RULES
 from octavo.errors import UsageError
 
 MB = 1024**2
+CASES = Path(__file__).parents[1] / "doctor_cases"
 
 
 def rule(name: str, judge: Any) -> DoctorRule:
@@ -128,6 +129,38 @@ def test_settings_are_statements_for_a_running_server_and_lines_of_the_file_for_
     ):
         results = report.part("x", read_facts(facts | more))["results"]
         assert next(one["fix"] for one in results if one["rule"] == "random-page-cost") == lines
+
+
+def test_a_setting_of_a_managed_service_is_set_there() -> None:
+    facts = {"setting.random_page_cost": 0.5, "setting.seq_page_cost": 1.0, "host.": {"unknown": "elsewhere"},
+             "server.managed": "Google Cloud SQL: database flag"}  # fmt: skip
+    for more, first in (
+        ({}, "random_page_cost = 1.1   # Google Cloud SQL: database flag"),
+        # A role of that name may come from a dump.
+        ({"host.memory.page_bytes": 4096}, "ALTER SYSTEM SET random_page_cost = '1.1';"),
+    ):
+        results = report.part("x", read_facts(facts | more))["results"]
+        (lines,) = (one["fix"] for one in results if one["rule"] == "random-page-cost")
+        assert lines[0] == first and len(lines) == 1 + bool(more)
+
+
+def test_rules_that_are_unknown_for_one_reason_are_one_line() -> None:
+    facts = json.loads((CASES / "managed-service.json").read_text())["facts"]
+    reason = facts["host."]["unknown"]
+    part = report.part("x", read_facts(facts))
+    (line,) = (one for one in sentences.unknowns(part) if reason in one)
+    rules = [one["rule"] for one in part["results"] if one["status"] == "unknown" and reason in one["text"]]
+    assert line == f"{len(rules)} rules need its host and are unknown ({reason}): {', '.join(rules)}"
+    assert len(rules) > 10
+    rows = sentences.others(part)
+    assert rows[0] == (f"{len(rules)} rules", "unknown", f"{reason}: {', '.join(rules)}")
+    assert not {row[0] for row in rows} & set(rules)
+    first, second, *_ = sentences.layers(part)
+    assert (first["layer"], first["detail"]) == ("huge page", "huge_pages on")
+    assert second["layer"] == "shared_buffers"
+    found = report.document([part])
+    assert markdown.render(found, verbose=False).count(reason) == 1
+    assert html.render(found).count(reason) == 2  # and below "Other rules"
 
 
 def test_a_setting_of_the_command_line_is_changed_there() -> None:

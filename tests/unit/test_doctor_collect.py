@@ -23,6 +23,7 @@ from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Facts
 from octavo.errors import HostError
+from octavo.host.block_devices import disks_below
 from octavo.iotop.diskstats import DiskTotals
 from octavo.postgres.own_connection import NO_PASSWORDS
 
@@ -148,14 +149,14 @@ def test_the_cpus_that_a_process_is_pinned_to() -> None:
 
 def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) -> None:
     root, wal = plant(tmp_path / "root", {"proc/self/mountinfo": ""}), tmp_path / "pg_wal"
-    assert storage._wal_elsewhere(tmp_path, root).unknown
+    assert storage.pg_wal_elsewhere(tmp_path, root).unknown
     wal.symlink_to("/nowhere")
-    assert storage._wal_elsewhere(tmp_path, root).value is True
+    assert storage.pg_wal_elsewhere(tmp_path, root).value is True
     wal.unlink()
     wal.mkdir()
-    assert storage._wal_elsewhere(tmp_path, root).value is False
+    assert storage.pg_wal_elsewhere(tmp_path, root).value is False
     plant(root, {"proc/self/mountinfo": f"41 31 0:38 / {wal} rw - ext4 x rw\n"})
-    assert storage._wal_elsewhere(tmp_path, root).value is True
+    assert storage.pg_wal_elsewhere(tmp_path, root).value is True
 
 
 def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_disks_below_lvm_and_raid_are_found(tmp_path: Path) -> None:
         slaves = root / devices / above / "slaves"
         slaves.mkdir(exist_ok=True)
         (slaves / below.rpartition("/")[2]).symlink_to(root / devices / below)
-    disks = storage.disks_below(root / devices / "dm-0")
+    disks = disks_below(root / devices / "dm-0")
     assert [disk.name for disk in disks] == ["sda", "sdb"]
     facts = Facts([*storage._make(disks), *storage._raid(root / devices / "dm-0")])
     assert (facts["host.device.vendor"].value, facts["host.device.model"].value) == ("ATA", "SAMSUNG")
@@ -303,6 +304,9 @@ def test_what_a_virtual_disk_says_of_rotating_is_not_believed(
         | {f"{name}/queue/rotational": f"{reported}\n" for name in ("sda", "sdb")}
         | {f"{name}/device/model": f"{model}\n" for name, model in zip(("sda", "sdb"), models, strict=True)},
     )
+    (root / "dm-0/slaves").mkdir()
+    for name in ("sda", "sdb"):
+        (root / "dm-0/slaves" / name).symlink_to(root / name)
     fact = storage._rotational(root / "dm-0", [root / "sda", root / "sdb"])
     assert fact.value is known
     assert (known is not None) or "a virtual disk (sda, sdb) reports 1" in fact.unknown

@@ -65,3 +65,31 @@ def test_a_control_segment_that_ends_early_names_what_it_has(directory: Path) ->
     (directory / "PostgreSQL.7").write_bytes(_control(12)[:21])
     (directory / "PostgreSQL.12").write_bytes(bytes(4096))
     assert _left() == ["PostgreSQL.12", "PostgreSQL.7"]
+
+
+def test_a_server_that_starts_while_processes_are_looked_through_keeps_its_segments(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in no list of processes that was made before, and by the end its segments are old enough."""
+    (directory / "PostgreSQL.7").write_bytes(_control(12))
+    (directory / "PostgreSQL.12").write_bytes(bytes(4096))
+
+    def mapped(_: int) -> set[str]:
+        (directory / "PostgreSQL.800").write_bytes(_control(801))
+        (directory / "PostgreSQL.801").write_bytes(bytes(4096))
+        return set()
+
+    monkeypatch.setattr(shared_memory_left, "_mapped", mapped)
+    assert _left() == ["PostgreSQL.12", "PostgreSQL.7"]
+
+
+def test_what_a_server_made_before_it_died_is_left_too(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (directory / "PostgreSQL.7").write_bytes(_control(12))
+    (directory / "PostgreSQL.13").write_bytes(bytes(4096))
+
+    def mapped(_: int) -> set[str]:
+        (directory / "PostgreSQL.7").write_bytes(_control(12, 13))
+        return set()
+
+    monkeypatch.setattr(shared_memory_left, "_mapped", mapped)
+    assert _left() == ["PostgreSQL.13", "PostgreSQL.7"]

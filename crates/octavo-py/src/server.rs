@@ -33,6 +33,7 @@ pub(crate) struct Point {
     dirty_background: Option<u64>,
     dirty_expire: u64,
     writer_delay: u64,
+    writer_rounds: f64,
     writer_pages: u64,
     writer_multiplier: f64,
     checkpoint_interval: Option<u64>,
@@ -124,6 +125,7 @@ fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
     .writing(
         WriterSettings {
             delay: point.writer_delay,
+            rounds: point.writer_rounds,
             most: point.writer_pages,
             multiplier: point.writer_multiplier,
             scale,

@@ -9,7 +9,11 @@ from octavo.doctor.engine import SEVERITIES
 from octavo.doctor.json_file import read_json
 from octavo.doctor.report import SCHEMA_VERSION
 from octavo.doctor.sentences import shown
+from octavo.doctor.storage_volumes import DATA
 from octavo.errors import UsageError
+
+# Server, rule, and what is on the volume.
+_Key = tuple[str, str, str]
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -32,20 +36,17 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
     try:
         then, now = _by_rule(before), _by_rule(after)
         rows = [
-            _row(server, rule, then.get((server, rule)), now.get((server, rule)))
-            for server, rule in dict.fromkeys([*then, *now])
-            if (was := _word(then.get((server, rule)))) != (is_now := _word(now.get((server, rule))))
-            and {was, is_now} & set(SEVERITIES)
+            _row(key, then.get(key), now.get(key))
+            for key in dict.fromkeys([*then, *now])
+            if (was := _word(then.get(key))) != (is_now := _word(now.get(key))) and {was, is_now} & set(SEVERITIES)
         ]
         stay = [
-            _row(server, rule, then[server, rule], now[server, rule])
-            for server, rule in then
-            if (server, rule) in now
-            and _word(then[server, rule]) == _word(now[server, rule])
-            and _word(now[server, rule]) in SEVERITIES
+            _row(key, then[key], now[key])
+            for key in then
+            if key in now and _word(then[key]) == _word(now[key]) and _word(now[key]) in SEVERITIES
         ]
         layers = _layers(before, after)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, IndexError, TypeError, AttributeError):
         raise UsageError("one of the two is not a report of octavo doctor --format json") from None
     return {
         "schema_version": SCHEMA_VERSION,
@@ -59,17 +60,26 @@ def lines(changed: Mapping[str, Any]) -> list[str]:
     """For people, what became worse first; then what stays, with its figures where they are others."""
     rows = changed_lines(changed) or ["no finding was added, resolved or changed"]
     layers = [f"{row['layer']} at {row['server']}: {row['was']} → {row['is']}" for row in changed["page_stack"]]
-    return [*rows, *layers, *(f"stays: {row['rule']} at {row['server']}: {row['is']}{_in_brackets(row['facts'])}"
+    return [*rows, *layers, *(f"stays: {_what(row)} at {row['server']}: {row['is']}{_in_brackets(row['facts'])}"
                               for row in changed["stay"])]  # fmt: skip
 
 
 def changed_lines(changed: Mapping[str, Any]) -> list[str]:
     """Findings that came, went, became worse or better, what became worse first."""
     return [
-        f"{'better' if row['better'] else 'worse'}: {row['rule']} at {row['server']}: {row['was']} → {row['is']}"
+        f"{'better' if row['better'] else 'worse'}: {_what(row)} at {row['server']}: {row['was']} → {row['is']}"
         + _in_brackets(row["facts"])
         for row in changed["changes"]
     ]
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    """The rule, and which volume's result it is, where that is not the data directory's.
+
+    >>> _what({"rule": "readahead", "volume": "pg_wal"}), _what({"rule": "swap", "volume": "data directory"})
+    ('readahead (pg_wal)', 'swap')
+    """
+    return str(row["rule"]) if row["volume"] == DATA else f"{row['rule']} ({row['volume']})"
 
 
 def _in_brackets(facts: list[str]) -> str:
@@ -89,15 +99,25 @@ def _layers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[st
     ]
 
 
-def _by_rule(report: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    return {(server["server"], one["rule"]): one for server in report["servers"] for one in server["results"]}
+def _by_rule(report: Mapping[str, Any]) -> dict[_Key, Mapping[str, Any]]:
+    return {
+        (server["server"], one["rule"], what): one
+        for server in report["servers"]
+        for one in server["results"]
+        for what in _first_held(one)
+    }
+
+
+def _first_held(result: Mapping[str, Any]) -> list[str]:
+    """What is named for each volume of a result; reports that name none are of the data directory's."""
+    return [str(volume["holds"][0]) for volume in result.get("volumes", ())] or [DATA]
 
 
 def _word(result: Mapping[str, Any] | None) -> str:
     return "absent" if result is None else str(result["severity"] or result["status"])
 
 
-def _row(server: str, rule: str, then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> dict[str, Any]:
+def _row(key: _Key, then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> dict[str, Any]:
     values = [{one["fact"]: one.get("value") for one in result["evidence"]} if result else {} for result in (then, now)]
     facts = [
         f"{name} {shown(name, values[0].get(name))} → {shown(name, value)}"
@@ -105,8 +125,9 @@ def _row(server: str, rule: str, then: Mapping[str, Any] | None, now: Mapping[st
         if name in values[0] and values[0][name] != value
     ]
     was, is_now = _word(then), _word(now)
-    return {"server": server, "rule": rule, "was": was, "is": is_now, "better": _rank(is_now) > _rank(was),
-            "facts": facts}  # fmt: skip
+    server, rule, volume = key
+    return {"server": server, "rule": rule, "volume": volume, "was": was, "is": is_now,
+            "better": _rank(is_now) > _rank(was), "facts": facts}  # fmt: skip
 
 
 def _rank(word: str) -> int:

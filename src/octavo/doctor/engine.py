@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.lines import Line, written
+from octavo.doctor.storage_volumes import Content, Volume, volumes_of
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["finding", "unknown", "ok", "not applicable"]
@@ -43,7 +44,8 @@ class Finding:
 class DoctorRule:
     """`asks` is the question, `finds` when the answer is a finding, `source` what the rule rests on.
 
-    `layers` of the page stack are marked by a finding.
+    `layers` of the page stack are marked by a finding. A rule about storage is asked of each volume that holds one of
+    `volumes`, any other one of the server.
     """
 
     name: str
@@ -52,11 +54,15 @@ class DoctorRule:
     source: str
     judge: Callable[[RuleFacts], Ok | Finding]
     layers: tuple[str, ...] = ()
+    volumes: tuple[Content, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a rule said of these facts; `text` is what was seen, or why nothing can be said."""
+    """What a rule said of these facts; `text` is what was seen, or why nothing can be said.
+
+    `volumes` are those that it holds for, where the server's files are on several and the rule is about storage.
+    """
 
     rule: str
     status: Status
@@ -64,13 +70,14 @@ class Result:
     evidence: tuple[Fact, ...] = ()
     finding: Finding | None = None
     source: str = ""
+    volumes: tuple[Volume, ...] = ()
 
     @property
     def severity(self) -> Severity | None:
         """Of a finding."""
         return self.finding and self.finding.severity
 
-    def as_dict(self, *, running: bool = True, in_file: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, running: bool = True, in_file: bool = False, managed: str | None = None) -> dict[str, Any]:
         """For JSON; the lines to use as `lines.written` writes them."""
         found: dict[str, Any] = {
             "rule": self.rule,
@@ -79,11 +86,14 @@ class Result:
             "text": self.text,
             "evidence": [{"fact": fact.name, **fact.as_dict()} for fact in self.evidence],
             "source": self.source,
+            "volumes": [volume.as_dict() for volume in self.volumes],
         }
         if self.finding is not None:
             found |= {
                 "cost": self.finding.cost,
-                "fix": written(self.finding.fix, running=running, in_file=in_file, sources=self._sources()),
+                "fix": written(
+                    self.finding.fix, running=running, in_file=in_file, sources=self._sources(), managed=managed
+                ),
                 "takes": self.finding.takes,
                 "check": self.finding.check,
             }
@@ -99,8 +109,9 @@ class Result:
 
 
 def examine(facts: Facts, rules: Iterable[DoctorRule]) -> list[Result]:
-    """Every rule's result: findings first, the worst of them before the others."""
-    results = [_apply(rule, facts) for rule in rules]
+    """Every rule's results, several where volumes differ in it: findings first, the worst of them before the others."""
+    volumes = volumes_of(facts["host.volumes"].value)
+    results = [result for rule in rules for result in _of_volumes(rule, facts, volumes)]
     return sorted(results, key=_order)
 
 
@@ -108,8 +119,29 @@ def _order(result: Result) -> tuple[int, int]:
     return STATUSES.index(result.status), SEVERITIES.index(result.severity) if result.severity else 0
 
 
-def _apply(rule: DoctorRule, facts: Facts) -> Result:
-    asked = RuleFacts(facts)
+def _of_volumes(rule: DoctorRule, facts: Facts, volumes: list[Volume]) -> list[Result]:
+    """A rule's results: one for all volumes of which it says the same."""
+    concerned = [volume for volume in volumes if volume.contents.intersection(rule.volumes)]
+    if len(volumes) < 2 or not concerned:
+        return [_apply(rule, RuleFacts(facts, *concerned))]
+    is_spread = len({volume.mount for volume in volumes if "tables" in volume.contents}) > 1
+    found: dict[tuple[str, str, Finding | None], Result] = {}
+    for volume in concerned:
+        result = _apply(rule, RuleFacts(facts, volume, is_spread=is_spread))
+        same = found.get(key := (result.status, result.text, result.finding), result)
+        evidence = {fact.name: fact for fact in (*same.evidence, *result.evidence)}
+        found[key] = replace(same, evidence=tuple(evidence.values()), volumes=(*same.volumes, volume))
+    return [
+        result if len(result.volumes) == len(concerned) > 1 else replace(result, text=_of(result.volumes, result.text))
+        for result in found.values()
+    ]
+
+
+def _of(volumes: tuple[Volume, ...], text: str) -> str:
+    return f"{', '.join(map(str, volumes))}: {text}"
+
+
+def _apply(rule: DoctorRule, asked: RuleFacts) -> Result:
     try:
         judged = rule.judge(asked)
     except UnknownError as reason:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from octavo.doctor.storage_volumes import OF_A_VOLUME, Volume
 from octavo.errors import UsageError
 
 SCHEMA_VERSION = 1
@@ -68,6 +69,10 @@ class Facts(Mapping[str, Fact]):
     def __len__(self) -> int:
         return len(self._facts)
 
+    def has_own(self, name: str) -> bool:
+        """Whether there is a fact of exactly this name."""
+        return name in self._facts
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {name: fact.as_dict() for name, fact in self._facts.items()}
@@ -104,20 +109,38 @@ def _fact(name: str, told: Any) -> Fact:
 
 
 class RuleFacts:
-    """The facts as one rule asks for them: `evidence` is what it asked for and got."""
+    """The facts as one rule asks for them: `evidence` is what it asked for and got.
 
-    def __init__(self, facts: Facts) -> None:
+    A rule that is asked of a volume gets that volume's facts of storage by their plain names. `is_spread`: blocks of
+    tables and indexes are on several volumes, and what the server counts is of all of them.
+    """
+
+    def __init__(self, facts: Facts, volume: Volume | None = None, *, is_spread: bool = False) -> None:
         self._facts = facts
+        self.volume, self.is_spread = volume, is_spread
         self.evidence: dict[str, Fact] = {}
+
+    def is_of_volume(self, name: str) -> bool:
+        """Whether the fact is this volume's own, and not the server's or the host's."""
+        return self.volume is not None and (
+            name.startswith(OF_A_VOLUME) or self._facts.has_own(f"volume.{self.volume.number}.{name}")
+        )
+
+    def _fact(self, name: str) -> Fact:
+        if self.volume is None or not self.is_of_volume(name):
+            return self._facts[name]
+        if self.volume.number == 0 and name.startswith(OF_A_VOLUME):
+            return self._facts[name]
+        return self._facts[f"volume.{self.volume.number}.{name}"]
 
     def value(self, name: str) -> Any:
         """Whatever it is. Raises UnknownError or NotApplicableError with the reason."""
-        fact = self._facts[name]
+        fact = self._fact(name)
         if fact.absent:
             raise NotApplicableError(f"{name}: {fact.absent}")
         if fact.unknown:
             raise UnknownError(f"{name}: {fact.unknown}")
-        self.evidence[name] = fact
+        self.evidence[fact.name] = fact
         return fact.value
 
     def whole(self, name: str) -> int:
@@ -180,10 +203,10 @@ class RuleFacts:
 
     def why_not(self, name: str) -> str:
         """Why a fact has no value."""
-        fact = self._facts[name]
+        fact = self._fact(name)
         return fact.unknown or fact.absent or "there is none"
 
     def has(self, name: str) -> bool:
         """Whether it is known and there is one."""
-        fact = self._facts[name]
+        fact = self._fact(name)
         return fact.is_known and fact.value is not None

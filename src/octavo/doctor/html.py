@@ -5,7 +5,7 @@ from typing import Any
 
 from octavo.doctor.engine import SEVERITIES
 from octavo.doctor.hosts import headline
-from octavo.doctor.sentences import evidence, tally, verdict
+from octavo.doctor.sentences import evidence, layers, others, tally, unknowns, verdict
 from octavo.report.page_template import environment, style
 from octavo.text import printable
 
@@ -19,7 +19,10 @@ dd pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 
 def render(report: Mapping[str, Any]) -> str:
     """The page of one host's servers."""
-    return _page("doctor.html.j2", report=report, verdict=verdict, tally=tally, evidence=evidence)
+    return _page(
+        "doctor.html.j2", report=report, verdict=verdict, tally=tally, evidence=evidence, layers=layers, others=others,
+        unknowns=unknowns,
+    )  # fmt: skip
 
 
 def render_hosts(report: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ class Sql:
 # Text is a line for a shell or a file, or a comment.
 Line = str | Setting | Sql
 
+# The fact that says which managed service a server is of.
+MANAGED = "server.managed"
 RELOAD = Sql("SELECT pg_reload_conf();")
 # What says which unit a server is in: postgresql.service may be a target only (Debian) or another server's.
 EDIT_UNIT = "# systemctl edit $(ps -o unit= -p $(head -1 $PGDATA/postmaster.pid))"
@@ -36,10 +38,17 @@ def alter(name: str, value: str) -> Setting:
 
 
 def written(
-    lines: Iterable[Line], *, running: bool, in_file: bool = False, sources: Mapping[str, str] | None = None
+    lines: Iterable[Line],
+    *,
+    running: bool,
+    in_file: bool = False,
+    sources: Mapping[str, str] | None = None,
+    managed: str | None = None,
 ) -> list[str]:
     """The lines as they are used: a setting is a statement for a running server, else a line of postgresql.conf, as
     `in_file` where the server refuses the statement (allow_alter_system = off).
+
+    `managed` is the managed service that it is, and what a setting is there: neither of the two is possible.
 
     `sources` is where settings are from (pg_settings); a comment says where neither of the two has an effect.
 
@@ -52,15 +61,20 @@ def written(
     ['work_mem = 4MB   # postgresql.conf', 'SELECT pg_reload_conf();']
     >>> written(fix[:1], running=True, sources={"work_mem": "user"})
     ['# work_mem is set by ALTER ROLE, which takes precedence: change it there', "ALTER SYSTEM SET work_mem = '4MB';"]
+    >>> written(fix[:2], running=True, managed="Google Cloud SQL: database flag")
+    ['work_mem = 4MB   # Google Cloud SQL: database flag']
     """
     found: list[str] = []
     for line in lines:
         if isinstance(line, Setting):
             if by := _FIRST.get((sources or {}).get(line.name, "")):
                 found.append(f"# {line.name} is set {by}, which takes precedence: change it there")
+            if managed:
+                found.append(f"{line.conf}   # {managed}")
+                continue
             found.append(line.sql if running and not in_file else f"{line.conf}   # postgresql.conf")
         elif isinstance(line, str):
             found.append(line)
-        elif running:
+        elif running and not (managed and line == RELOAD):
             found.append(line.text)
     return found

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from octavo.doctor.sentences import evidence, tally, verdict
+from octavo.doctor.sentences import evidence, layers, others, tally, unknowns, verdict
 from octavo.text import one_line, printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!])")
@@ -25,7 +25,7 @@ def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
         yield f"Not examined: {plain(server['problem'])}\n"
     yield "| layer | size | findings | known from |"
     yield "| --- | ---: | --- | --- |"
-    for row in server["page_stack"]:
+    for row in layers(server):
         cells = (row["layer"], row["value"], ", ".join(row["findings"]), row["detail"])
         yield f"| {' | '.join(map(plain, cells))} |"
     for result in server["results"]:
@@ -37,12 +37,13 @@ def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
         yield _block(result["fix"])
         yield f"\n**Check:**\n\n{_block([result['check']])}\n"
         yield f"**Evidence:** {plain('; '.join(evidence(result)))}\n\n**Source:** {plain(result['source'])}"
+    for line in () if verbose else unknowns(server):
+        yield f"\n{plain(line)}"
     yield f"\n{tally(server)}."
     if verbose:
         yield "\n| rule | result | |\n| --- | --- | --- |"
-        for result in server["results"]:
-            if result["status"] != "finding":
-                yield f"| {result['rule']} | {result['status']} | {plain(result['text'])} |"
+        for rule, status, text in others(server):
+            yield f"| {rule} | {status} | {plain(text)} |"
 
 
 def plain(text: object) -> str:

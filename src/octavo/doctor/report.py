@@ -6,6 +6,7 @@ from typing import Any
 
 from octavo.doctor.engine import SEVERITIES, examine
 from octavo.doctor.facts import Facts
+from octavo.doctor.lines import MANAGED
 from octavo.doctor.rules import RULES
 from octavo.doctor.stack import page_stack
 
@@ -16,13 +17,18 @@ def part(name: str, facts: Facts, problem: str | None = None) -> dict[str, Any]:
     """What is said of one server; `problem` is why it could not be asked."""
     results = examine(facts, RULES.values())
     running = not facts["server.connections"].absent  # what a server counts does not exist where it does not run
+    # A role may come from a dump: on a host that is seen it says nothing.
+    managed = facts[MANAGED].value if facts["host.memory.page_bytes"].unknown else None
     in_file = facts["setting.allow_alter_system"].value is False  # 17 and later
     return {
         "server": name,
         "version": facts["server.version"].value,
         "problem": problem,
         "page_stack": page_stack(facts, results, RULES.values()),
-        "results": [one.as_dict(running=running, in_file=in_file) for one in results],
+        "results": [
+            one.as_dict(running=running, in_file=in_file, managed=managed if isinstance(managed, str) else None)
+            for one in results
+        ],
         "facts": facts.as_dict(),
     }
 

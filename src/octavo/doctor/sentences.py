@@ -1,5 +1,6 @@
 """Sentences that the text, Markdown and HTML of a report have in common."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -7,6 +8,9 @@ from octavo.doctor.engine import SEVERITIES, STATUSES
 from octavo.units import format_size, human_count, human_duration, human_size
 
 _MOST = 80
+_SEVERAL = 3
+# The fact that a rule lacks, before the reason.
+_FACT = re.compile(r"^(volume\.[0-9]+\.)?(host|live|server|setting)\.[a-z0-9_.]+: ")
 # Settings in bytes.
 _SIZES = frozenset({
     "autovacuum_work_mem", "block_size", "effective_cache_size", "huge_page_size", "io_combine_limit",
@@ -22,7 +26,7 @@ def verdict(server: Mapping[str, Any]) -> str:
     ...     {"status": "finding", "severity": "warning"}, {"status": "ok", "severity": None}]})
     'PostgreSQL 18.1 at host=/tmp port=5432: 1 warning'
     >>> verdict({"server": "facts.json", "version": None, "results": [
-    ...     {"status": "unknown", "severity": None}, {"status": "ok", "severity": None}]})
+    ...     {"rule": "a", "status": "unknown", "severity": None}, {"rule": "b", "status": "ok", "severity": None}]})
     'facts.json: no findings; 1 of 2 rules unknown'
     """
     name = f"PostgreSQL {server['version']} at {server['server']}" if server["version"] else server["server"]
@@ -33,8 +37,10 @@ def verdict(server: Mapping[str, Any]) -> str:
 
 def _none_found(results: Sequence[Mapping[str, Any]]) -> str:
     """What holds without a finding: rules that could not be examined found nothing wrong either."""
-    unknown = sum(1 for one in results if one["status"] == "unknown")
-    return f"no findings; {unknown} of {len(results)} rules unknown" if unknown else "nothing to change"
+    unknown = {one["rule"] for one in results if one["status"] == "unknown"}
+    if not unknown:
+        return "nothing to change"
+    return f"no findings; {len(unknown)} of {len({one['rule'] for one in results})} rules unknown"
 
 
 def tally(server: Mapping[str, Any]) -> str:
@@ -42,6 +48,60 @@ def tally(server: Mapping[str, Any]) -> str:
     numbers = {word: sum(1 for one in server["results"] if one["status"] == word) for word in STATUSES}
     findings = human_count(numbers.pop("finding"), "finding")
     return ", ".join([findings, *(f"{number} {word}" for word, number in numbers.items() if number)])
+
+
+def groups(server: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Reasons for which several rules are unknown, with these rules."""
+    found: dict[str, list[str]] = {}
+    for one in server["results"]:
+        if one["status"] == "unknown":
+            found.setdefault(_FACT.sub("", one["text"]), []).append(one["rule"])
+    return [(reason, rules) for reason, rules in found.items() if len(rules) >= _SEVERAL]
+
+
+def unknowns(server: Mapping[str, Any]) -> list[str]:
+    """A sentence for each such reason.
+
+    >>> unknowns({"facts": {"host.": {"unknown": "the server runs on another host"}}, "results": [
+    ...     {"rule": name, "status": "unknown", "text": "host.fs.type: the server runs on another host"}
+    ...     for name in ("a", "b", "c")]})
+    ['3 rules need its host and are unknown (the server runs on another host): a, b, c']
+    """
+    of_host = _of_host(server)
+    return [
+        f"{len(rules)} rules {'need its host and ' if reason == of_host else ''}are unknown ({reason}): "
+        f"{', '.join(rules)}"
+        for reason, rules in groups(server)
+    ]
+
+
+def others(server: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Results that are no findings: rule, status and text; those that are unknown for one reason in one row."""
+    shared = groups(server)
+    reasons = {reason for reason, _ in shared}
+    return [
+        *((f"{len(rules)} rules", "unknown", f"{reason}: {', '.join(rules)}") for reason, rules in shared),
+        *(
+            (one["rule"], one["status"], one["text"])
+            for one in server["results"]
+            if one["status"] != "finding" and not (one["status"] == "unknown" and _FACT.sub("", one["text"]) in reasons)
+        ),
+    ]
+
+
+def layers(server: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The page stack; of a host of which nothing is known without its layers, as `unknowns` has the reason."""
+    of_host = _of_host(server)
+    if of_host is None:
+        return list(server["page_stack"])
+    rows = [{**row, "detail": row["detail"].removesuffix(of_host).removesuffix(", ")} for row in server["page_stack"]]
+    return [row for row in rows if row["size_bytes"] is not None or row["findings"] or row["detail"]]
+
+
+def _of_host(server: Mapping[str, Any]) -> str | None:
+    """Why nothing is known of the host, None where something is."""
+    reason = server["facts"].get("host.", {}).get("unknown")
+    return reason if isinstance(reason, str) else None
 
 
 def evidence(result: Mapping[str, Any]) -> list[str]:

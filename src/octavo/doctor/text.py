@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from octavo.doctor.sentences import evidence, tally, verdict
+from octavo.doctor.sentences import evidence, layers, others, tally, unknowns, verdict
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 _MOST_EVIDENCE = 4
@@ -36,13 +36,15 @@ def _server(server: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
     if verbose:
         out.print(_others(server))
     else:
+        for line in unknowns(server):
+            out.print(line)
         out.print(f"{tally(server)}; --verbose lists them, --explain RULE describes a rule")
 
 
 def _stack(server: Mapping[str, Any]) -> Table:
     table = Table("layer", "size", "", "known from", box=None, pad_edge=False)
     table.columns[1].justify = "right"
-    for row in server["page_stack"]:
+    for row in layers(server):
         marks = ", ".join(row["findings"])
         table.add_row(row["layer"], row["value"], Text(f"◄ {marks}" if marks else "", "yellow"), row["detail"])
     return table
@@ -67,7 +69,6 @@ def _indented(text: str, style: str = "") -> RenderableType:
 
 def _others(server: Mapping[str, Any]) -> Table:
     table = Table("rule", "", "", box=None, pad_edge=False)
-    for result in server["results"]:
-        if result["status"] != "finding":
-            table.add_row(result["rule"], result["status"], result["text"])
+    for row in others(server):
+        table.add_row(*row)
     return table

@@ -5,7 +5,7 @@ from typing import Any
 
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.orders import Report, RunOrder
-from octavo.host.host_class import ANY
+from octavo.host.host_class import ANY, is_of_class
 from octavo.plan.factors import HOST_CLASS
 from octavo.store.store import Store
 
@@ -74,10 +74,10 @@ class HostNotes:
                     f"{what} changed since the run began ({before[what]}, now {now.get(what)}): rounds not comparable"
                 )
         classes = self._classes
-        if classes.isdisjoint((ANY, report.host_class)):
+        if not any(is_of_class(report.host_class, wanted) for wanted in classes):
             return f"the plan has no cell for hosts of its class, {report.host_class}"
         for other in hosts.values():
-            if classes == {ANY} and other.get("class", report.host_class) != report.host_class:
+            if classes == {ANY} and not is_of_class(report.host_class, other.get("class", ANY)):
                 return (
                     f"it is of class {report.host_class}, the others of {other['class']}: effects may differ with it; "
                     f"list both as levels of {HOST_CLASS} in a new run"

@@ -34,6 +34,8 @@ _PART_OF_LOOKS = 20
 # To fetch an answer that is there, and to hear the last one of a run; seconds.
 _FETCH_SECONDS = 60
 _LAST_WORDS_SECONDS = 60.0
+# For those that are left to be told so; seconds.
+_LEAVE_SECONDS = 10.0
 _FETCHED_AT_ONCE = 500
 # What Dask raises when a task did not come to its end, or its result not back. The last two a task may raise itself.
 _UNFINISHED = (FutureCancelledError, CancelledError, KilledWorker, NoValidWorkerError)
@@ -113,24 +115,44 @@ class DaskHosts:
     def narrow(self, run: str, cells: Collection[str], names: Collection[str] | None = None) -> None:
         """Tells hosts (these, or all) that of what they were asked for only these cells are still open: at once, not
         as a task."""
+        # Who does not hear it measures more than is needed.
+        self._tell(names, self._tasks.narrow, run, sorted(cells))
+
+    def hold(self, run: str, names: Collection[str]) -> None:
+        """Tells these hosts, at once, that the run goes on, so that they do not give way to another one."""
+        self._tell(names, self._tasks.hold, run)
+
+    def _tell(self, names: Collection[str] | None, work: Callable[..., None], *arguments: Any) -> threading.Thread:
+        """Has these hosts, or all, do at once what is no task, in a thread that ends when they have; who cannot be
+        reached does not hear of it."""
         client = self._client
         addresses = [seen.address for host, seen in self._seen.items() if names is None or host in names]
-        if client is None or not addresses:
-            return
 
-        def notify() -> None:
-            # Who does not hear it measures more than is needed.
+        def tell() -> None:
             with contextlib.suppress(Exception):
-                client.run(self._tasks.narrow, run, sorted(cells), workers=addresses, on_error="ignore")
+                if client is not None and addresses:
+                    client.run(work, *arguments, workers=addresses, on_error="ignore")
 
-        threading.Thread(target=notify, name="narrow", daemon=True).start()
+        telling = threading.Thread(target=tell, name="tell", daemon=True)
+        telling.start()
+        return telling
 
     def finish(
         self, run: str, have: Callable[[str], dict[str, int]], names: Collection[str] | None = None
     ) -> list[Delivered]:
         """Tells the hosts that are there (of these, or of all) that the run is over, and waits until they are as they
-        were found; returns what they had still to deliver, as when one came back at the last moment."""
-        answers = self._of_all(lambda host: (self._tasks.finish, run, have(host)), names)
+        were found; returns what they had still to deliver, as when one came back at the last moment.
+
+        One that takes longer, because it is in a trial, puts itself back after that: its task here is dropped when we
+        leave, and it is told so.
+        """
+        asked = {host for host in self._seen if names is None or host in names}
+        answers: dict[str, Any] = {}
+        try:
+            answers = self._of_all(lambda host: (self._tasks.finish, run, have(host)), names)
+        finally:
+            if late := asked - answers.keys():
+                self._tell(late, self._tasks.leave, run).join(_LEAVE_SECONDS)
         return [Delivered(host, delivery, time.time()) for host, delivery in answers.items() if delivery is not None]
 
     def ask_all(self, work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
@@ -196,7 +218,6 @@ class DaskHosts:
             if names is None or host in names
         }
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
-        # Who does not answer puts itself back when another run begins, or at its end.
         with contextlib.suppress(Exception), self._client.as_current():
             _wait(list(asked.values()), timeout=_LAST_WORDS_SECONDS)
         results = _together(list(asked.values()), _FETCH_SECONDS)

@@ -21,6 +21,10 @@ class Hosts(Protocol):
         """Tells all hosts that of what they were asked for only these cells are still open."""
         ...
 
+    def hold(self, run: str, names: Collection[str]) -> None:
+        """Tells these hosts that the run goes on, so that they do not give way to another one."""
+        ...
+
     def next_event(self, seconds: float) -> HostEvent | None:
         """What happened next; None when nothing does for so long."""
         ...

@@ -30,7 +30,8 @@ class Outbox:
         make_directory(self.path.parent, 0o700)
         make_private_file(self.path)
         with self._errors_named():
-            self._connection = sqlite3.connect(self.path, isolation_level=None)
+            # One thread at a time, and in a Dask that somebody else keeps not always the same one (`WorkQueue`).
+            self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             for pragma in ("journal_mode=WAL", "synchronous=FULL"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("CREATE TABLE IF NOT EXISTS outbox (name TEXT NOT NULL)")

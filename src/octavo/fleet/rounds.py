@@ -35,6 +35,8 @@ _ASKED_AT_ONCE = 2
 _MOST_EVENTS = 1000
 # What was received is stored when nothing more has come for so long, or after the longer time; seconds.
 _PAUSE, _LONGEST_WAIT = 0.1, 1.0
+# How often hosts hear that the run goes on, in seconds: a tenth of the time after which they forget it.
+_BETWEEN_HOLDS = 60.0
 # The parts of a host's round are fewer than these; what is measured again is numbered from here.
 _FIRST_RETRY = PARTS_OF_A_HOST // 2
 
@@ -76,7 +78,7 @@ class FleetRounds:
         self._open: tuple[int, frozenset[str]] | None = None
         self._lost = GivenUpCells(run, cells, notify)
         self._reported_round = 0
-        self._stored = self._started
+        self._stored = self._held = self._started
         self._happened = False
         self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
@@ -129,6 +131,7 @@ class FleetRounds:
             if not self._happened or self._received.is_full or self._clock.now() - self._stored > _LONGEST_WAIT:
                 self._store_received()
             self._drop_unreachable()
+            self._hold_hosts()
         self._store_received()
         statuses = [trial.status for trial in self.trials]
         return RunOutcome(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
@@ -329,6 +332,14 @@ class FleetRounds:
             if host.state == "away" and host.expected and self._clock.now() - host.since > self._patience:
                 host.expected = False
                 self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
+
+    def _hold_hosts(self) -> None:
+        """A host that waits for a slower one is asked for nothing, and is this run's all the same."""
+        now = self._clock.now()
+        if not 0 <= now - self._held < _BETWEEN_HOLDS:  # a clock may be set back
+            self._held = now
+            mine = [host.name for host in self._members.values() if host.state in ("beginning", "ready")]
+            self._hosts.hold(self._run, mine)
 
     def _store_received(self) -> None:
         self._stored = self._clock.now()

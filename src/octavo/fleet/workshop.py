@@ -6,13 +6,14 @@ after the other, as it does in `octavo run`: a signal interrupts it, and it cont
 """
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from queue import Queue
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from octavo import workloads
@@ -34,7 +35,8 @@ from octavo.store.records import TrialRecord, for_rounds
 
 Result = TypeVar("Result")
 
-# A run whose coordinator has not asked for so long, in seconds, gives way to another one.
+# A run whose coordinator was not heard of for so long, in seconds, gives way to another one. While it goes on it is
+# heard of every minute (`hold`), also where a host waits for slower ones.
 _FORGOTTEN_AFTER = 600.0
 
 
@@ -52,9 +54,12 @@ class Workshop:
                 f"{order.host} has another Octavo ({mine[:12]}; coordinator: {order.octavo[:12]}); install the same"
             )
         self.order = order
+        # When the coordinator was heard of last; set by Dask's thread, too.
         self.asked = time.monotonic()
         # What the coordinator has not settled yet, None before it has settled any; set by Dask's thread.
         self.open: frozenset[str] | None = None
+        # Whether the coordinator has gone without an answer to `finish`; set by Dask's thread.
+        self.left = False
         self._sent = 0
         self._broken: HostError | None = None
         self._cells = {cell.id: cell for cell in order.cells}
@@ -88,7 +93,7 @@ class Workshop:
 
     def begin_again(self) -> None:
         """The coordinator may not have heard what was sent last, and asks for everything anew."""
-        self.asked, self.open, self._sent, self._broken = time.monotonic(), None, 0, None
+        self.asked, self.open, self.left, self._sent, self._broken = time.monotonic(), None, False, 0, None
 
     def measure(self, order: PartOrder) -> Delivery:
         """Measures what this host's share of the round still lacks. Raises OctavoError when it cannot, and then for
@@ -99,7 +104,7 @@ class Workshop:
         there = {_place(trial) for trial in self._parts.trials}
         self._parts.trials += [trial for trial in order.done if _place(trial) not in there]
         first = 1 + self.order.number * PARTS_OF_A_HOST if order.part is None else order.part
-        wanted = self._wanted if order.part is None else list
+        wanted = self._wanted if order.part is None else self._wanted_again
         try:
             for part, cells in enumerate(self._ready.bench.parts(members), first):
                 self._parts.run(order.round, part, cells, wanted)
@@ -124,6 +129,10 @@ class Workshop:
         """Those of the cells that are still open, with their baselines."""
         return list(members) if self.open is None else with_their_baselines(members, self.open)
 
+    def _wanted_again(self, members: Sequence[Cell]) -> list[Cell]:
+        """All of the cells that are repeated, whether they are decided or not, as long as somebody waits for them."""
+        return [] if self.left else list(members)
+
     def close(self, have: Mapping[str, int] | None = None) -> None:
         """Puts the host back; removes the outbox when the coordinator has all of it."""
         delivered = have is not None and not self._outbox.undelivered(have)
@@ -147,6 +156,8 @@ class WorkQueue:
 
     def __init__(self) -> None:
         self.workshop: Workshop | None = None
+        # How often this host was asked to make itself ready.
+        self.begun = 0
         self._queue: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
         self._lock = Lock()
         self._serving = False
@@ -181,6 +192,20 @@ class WorkQueue:
         self._queue.put((work, answer))
         return answer.result()
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Has the work done after what is being done; nobody waits for it."""
+
+        def logged() -> None:
+            try:
+                work()
+            except Exception as error:
+                print(f"octavo: {error}", file=sys.stderr, flush=True)
+
+        if self._serving:
+            self._queue.put((logged, Future()))
+        else:
+            Thread(target=self.do, args=(logged,), name="later", daemon=True).start()
+
     def close(self) -> None:
         """Puts the host back."""
         if self.workshop is not None:
@@ -193,6 +218,7 @@ BENCH = WorkQueue()
 
 def begin(order: RunOrder) -> Report:
     """A task: makes this host ready for a run, or finds that it is. Raises OctavoError when it cannot."""
+    BENCH.begun += 1
     return BENCH.do(lambda: _begin(order))
 
 
@@ -207,6 +233,29 @@ def narrow(run: str, cells: Sequence[str]) -> None:
     workshop = BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.open = frozenset(cells)
+
+
+def hold(run: str) -> None:
+    """Not a task, but at once in Dask's own thread: the run goes on, whatever this host has been asked for since."""
+    workshop = BENCH.workshop
+    if workshop is not None and workshop.order.run == run:
+        workshop.asked = time.monotonic()
+
+
+def leave(run: str) -> None:
+    """Not a task, but at once in Dask's own thread: the run is over, and the coordinator waits no longer for the end of
+    what is being done here, a trial or making the host ready. Then the host is put back; what was not delivered stays
+    in the outbox."""
+    begun, workshop = BENCH.begun, BENCH.workshop
+    if workshop is not None and workshop.order.run == run:
+        workshop.open, workshop.left = frozenset(), True
+
+    def put_back() -> None:
+        now = BENCH.workshop
+        if now is not None and now.order.run == run and BENCH.begun == begun:  # it has not gone on meanwhile
+            BENCH.close()
+
+    BENCH.later(put_back)
 
 
 def finish(run: str, have: dict[str, int]) -> Delivery | None:

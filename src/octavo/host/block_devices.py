@@ -37,16 +37,45 @@ def devices(sys: Path = _SYS) -> list[Path]:
     return sorted(device for device in found if _text(device / "size") not in ("", "0"))
 
 
-def rotates(disk: Path) -> bool | None:
-    """Whether a disk reports that it rotates; None if that is unknown, as for a virtual disk that reports 1.
+def disks_below(device: Path) -> list[Path]:
+    """The whole disks that a device of LVM, md or dm-crypt is made of; the device itself if it is a disk."""
+    return [found for found in family(device) if not _slaves(found)]
+
+
+def family(device: Path) -> list[Path]:
+    """The device and all devices that it is made of, each once."""
+    found = {device: None}
+    for slave in _slaves(device):
+        found |= dict.fromkeys(family(slave))
+    return list(found)
+
+
+def _slaves(device: Path) -> list[Path]:
+    try:
+        names = sorted((device / "slaves").iterdir())
+    except OSError:
+        return []
+    parts = (name.resolve() for name in names)
+    return [part.parent if (part / "partition").exists() else part for part in parts]
+
+
+def rotates(device: Path) -> bool | None:
+    """Whether a disk, or a device made of disks, reports that it rotates; None if that is unknown, as when only virtual
+    disks below it report 1.
 
     virtio_blk always does (drivers/block/virtio_blk.c, BLK_FEAT_ROTATIONAL), and a SCSI disk does unless its medium is
-    reported as non-rotating (drivers/scsi/sd.c), which hypervisors seldom do.
+    reported as non-rotating (drivers/scsi/sd.c), which hypervisors seldom do. A device of LVM, md or dm-crypt reports 1
+    if any disk below does.
     """
-    text = _text(disk / "queue/rotational")
-    if text not in ("0", "1") or (text == "1" and is_virtual(disk)):
+    reported = _text(device / "queue/rotational")
+    if reported not in ("0", "1"):
         return None
-    return text == "1"
+    if reported == "0":
+        return False
+    disks = disks_below(device)
+    virtual = [disk for disk in disks if is_virtual(disk)]
+    real = any(disk not in virtual and _text(disk / "queue/rotational") == "1" for disk in disks)
+    return None if virtual and not real else True
 
 
 def is_virtual(disk: Path) -> bool:

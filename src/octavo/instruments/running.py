@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
+from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
 from octavo.instruments.base import NOT_COUNTED, Instrument, NotAskedError, Sampled, Stop, UnavailableError
@@ -36,6 +37,8 @@ _NO_WORK = WorkloadResult((), 0.0, 0)
 _LEAVING_SECONDS = 5.0
 # A query of an instrument takes milliseconds. What has to wait longer than this is left out rather than waited for.
 _STATEMENT_TIMEOUT = "500ms"
+# Before the measured run waiting costs it nothing, and on a disk that others keep busy catalogs are read for longer.
+_STARTING_TIMEOUT = "60s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,9 @@ class InstrumentSet:
                 except UnavailableError as error:
                     self._switch_off(name, error)
         server.disconnect()
-        target, disconnect = target_of(server)
+        target, connection = _connected(server, _STARTING_TIMEOUT)
         sampler = Sampler(running or self._clock)
-        watching = RunningInstruments(target, disconnect, sampler, stops)
+        watching = RunningInstruments(target, connection.close, sampler, stops)
         try:
             for name, instrument in chosen.items():
                 if isinstance(instrument, Sampled):
@@ -108,6 +111,7 @@ class InstrumentSet:
                         sampler.add(name, instrument, instrument.open(target))
                     except UnavailableError as error:
                         self._switch_off(name, error)
+            _limit(connection, _STATEMENT_TIMEOUT)
             if running is None:
                 sampler.start()
         except BaseException:
@@ -185,21 +189,30 @@ class RunningInstruments:
 
 
 def target_of(server: Server) -> tuple[Target, Callable[[], None]]:
-    """One of Octavo's servers as instruments see it, and what closes their connection to it."""
+    """One of Octavo's servers as instruments see it during a run, and what closes their connection to it."""
+    target, connection = _connected(server, _STATEMENT_TIMEOUT)
+    return target, connection.close
+
+
+def _connected(server: Server, timeout: str) -> tuple[Target, psycopg.Connection[DictRow]]:
+    """The server as instruments see it, and their connection to it, none of whose statements takes longer."""
     connection = server.connect(DATABASE)
     connection.execute(NOT_COUNTED)
-    connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'".encode())
     connection.execute(b"SET default_transaction_read_only = on")
     # A reading that takes too long, or a workload's own restart of the server, is no error that the trial would be
     # doubted for.
     connection.execute(b"SET log_min_messages = panic")
+    _limit(connection, timeout)
     version = connection.info.server_version
 
     def query(name: str) -> Rows:
         return connection.execute(sql.load(name, version).encode()).fetchall()
 
-    target = Target(query, version, server.directory, server.process.pid, connection.info.backend_pid)
-    return target, connection.close
+    return Target(query, version, server.directory, server.process.pid, connection.info.backend_pid), connection
+
+
+def _limit(connection: psycopg.Connection[DictRow], timeout: str) -> None:
+    connection.execute(f"SET statement_timeout = '{timeout}'".encode())
 
 
 def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> int:

@@ -10,7 +10,7 @@ from octavo import knobs
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup, children
-from octavo.host.host_class import ANY, host_class
+from octavo.host.host_class import ANY, host_class, is_of_class
 from octavo.knobs.base import KnobTarget
 from octavo.plan.cells import Cell
 from octavo.plan.factors import HOST_CLASS, build_of
@@ -54,7 +54,9 @@ def other_class(cell: Cell, mine: str) -> str | None:
     'it is for hosts of class arm, and this one is of class x86_64-4kB-nvme'
     """
     wanted = cell.levels.get(HOST_CLASS, ANY)
-    return None if wanted in (ANY, mine) else f"it is for hosts of class {wanted}, and this one is of class {mine}"
+    if is_of_class(mine, wanted):
+        return None
+    return f"it is for hosts of class {wanted}, and this one is of class {mine}"
 
 
 def missing_program(workload: Workload, cell: Cell) -> str | None:

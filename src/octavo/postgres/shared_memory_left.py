@@ -112,16 +112,21 @@ def _segments(since: float, owner: int) -> list[_Segment]:
 
 
 def _left(owner: int, since: int) -> list[str]:
-    """The names of the POSIX segments of the user's dead postmasters."""
-    mapped = _mapped(owner)
+    """The names of the POSIX segments of the user's dead postmasters.
+
+    First what there is, then what is mapped: of a server that starts meanwhile no control segment is taken for a dead
+    one's, however long it takes to look through all processes. One has its first bytes only once it is mapped.
+    """
     found = {
         path.name: int(match[1])
         for path in _DIRECTORY.iterdir()
-        if (match := _NAME.fullmatch(path.name)) and path.name not in mapped and _is_left(path, owner, since)
+        if (match := _NAME.fullmatch(path.name)) and _is_left(path, owner, since)
     }
-    named = {name: _named_by(_DIRECTORY / name) for name in found}
-    theirs = {number for numbers in named.values() for number in numbers}
-    return [name for name, number in found.items() if named[name] or number in theirs]
+    controls = {name for name in found if _named_by(_DIRECTORY / name)}
+    mapped = _mapped(owner)
+    # Of those that are dead, as they have left it.
+    theirs = {number for name in controls - mapped for number in _named_by(_DIRECTORY / name)}
+    return [name for name, number in found.items() if name not in mapped and (name in controls or number in theirs)]
 
 
 def _named_by(path: Path) -> Sequence[int]:

@@ -5,7 +5,8 @@ import dataclasses
 from typing import Any
 
 from octavo.predict.assumptions import Assumptions, intervals
-from octavo.predict.model import Conditions, figures, varied
+from octavo.predict.conditions import Conditions
+from octavo.predict.model import figures, varied
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
 from octavo.predict.size import Size

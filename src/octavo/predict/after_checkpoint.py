@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from octavo.predict.counts import Counts, Points, at_marks, whole
+from octavo.predict.progress import Progress
 from octavo.predict.recorded import Recorded
 
 # In each half of the trace, the closer together the nearer to its beginning: few transactions follow a checkpoint where
@@ -59,27 +60,23 @@ def phases_of(replicates: Sequence[Sequence[Counts]], marks: Sequence[int], want
     )
 
 
-def images(transactions: float, accesses: float, phases: Phases) -> Points:
-    """Full-page images since the beginning of the trace, of whose transactions and accesses there are so many."""
+def images(done: Progress, phases: Phases) -> Points:
+    """Full-page images since the beginning of the trace."""
     series = [whole(parts) for parts in zip(*phases.before, strict=True)]
-    return tuple((one["accesses"] / max(1.0, accesses) * transactions, one["full_page_images"]) for one in series)
+    return tuple((done.at(one["accesses"]), one["full_page_images"]) for one in series)
 
 
-def since_checkpoint(transactions: float, accesses: float, replicates: Sequence[Sequence[Counts]]) -> dict[str, Points]:
+def since_checkpoint(done: Progress, replicates: Sequence[Sequence[Counts]]) -> dict[str, Points]:
     """Transactions since a checkpoint, and each count up to then, from series of which the first place is just before
-    it: so many transactions have so many accesses. It begins behind the first access that follows, which comes with
-    the checkpoint and all that it writes."""
+    it. It begins behind the first access that follows, which comes with the checkpoint and all that it writes."""
     begin = max(
         next((at for at, one in enumerate(series) if one["taken_accesses"] > series[0]["taken_accesses"]), 0)
         for series in replicates
     )
     first, *later = [whole(parts) for parts in zip(*(series[begin:] for series in replicates), strict=True)]
+    before = done.at(first["accesses"])
     return {
-        name: tuple(
-            ((one["accesses"] - first["accesses"]) * transactions / max(1.0, accesses), one[name] - first[name])
-            for one in later
-        )
-        for name in _COUNTS
+        name: tuple((done.at(one["accesses"]) - before, one[name] - first[name]) for one in later) for name in _COUNTS
     }
 
 

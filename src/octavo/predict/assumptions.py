@@ -53,6 +53,8 @@ class Assumptions:
     """Of a request of a device whose limits are known and whose latency is not."""
     images: float = 0.0
     """Full-page images: -1 and 1 are the ends of what their correction and the age of tables leave open."""
+    images_beyond: float = 0.0
+    """Full-page images of more transactions since a checkpoint than were recorded: -1 and 1 are their bounds."""
     elsewhere_fill: float = 0.0
     """By what part pages of other sizes are fuller than their layout says."""
     elsewhere_images: float = 1.0
@@ -133,6 +135,7 @@ def variations(
     ]
     if after_checkpoint:
         found.append(Variation("evicted pages that are still dirty in the page cache", "written_back", 0.0, 1.0))
+        found.append(Variation("full-page images of more transactions than were recorded", "images_beyond", -1.0, 1.0))
     if sampled:
         found.append(Variation("sample of the pages", "sample", -1.0, 1.0))
     if layouts > 1:

@@ -1,146 +1,61 @@
-"""Full-page images: the ratio of those that the recorded server counted to those that its simulation has.
-
-The simulated server logs an image of each page at its first change in the trace. The recorded one had logged some of
-them before the trace began, as its last checkpoint lies before that. How many transactions there were since then is
-counted by their commits in the WAL (pg_walinspect), or follows from the time of the checkpoint, or, in traces of
-earlier versions, from how much WAL there was (`checkpoint_wal_bytes`). The rest of the difference comes from hint bits,
-which change pages without an image if neither checksums nor wal_log_hints are on.
-
-The pages that are changed first after a checkpoint are those that are changed most, and may be fuller than those that
-follow: the size of their images is taken from the time before the trace.
-"""
+"""Full-page images per transaction at a size: their number, how full their pages are, and the bytes of records."""
 
 import math
-from dataclasses import dataclass
 
+from octavo.predict.assumptions import LARGER_IMAGES, SMALLER_IMAGES, Assumptions
+from octavo.predict.conditions import Conditions
+from octavo.predict.image_correction import fill_of
+from octavo.predict.image_growth import total
 from octavo.predict.rates import Rates
-from octavo.predict.recorded import Recorded
-from octavo.predict.wal import image_bytes, image_fill, record_bytes, without_headers
-
-# Simulated images were 0.6 to 2.9 % above the counted ones, where both began with a checkpoint
-# (benchmarks/trace_equality.py; docs/trace.md).
-_LEAST_DOUBT = 0.03
-_LEAST, _MOST = 0.8, 1.25
-_STEPS = 50
-# A trace that begins so many of its lengths behind a checkpoint has hardly an image of it.
-_LONGEST = 8.0
-# Fewer images than this have no mean.
-_FEWEST = 20.0
+from octavo.predict.size import Size
+from octavo.predict.wal import record_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """By what simulated images are multiplied, and by what part that may be off."""
-
-    factor: float = 1.0
-    doubt: float = _LEAST_DOUBT
-    before: float = 0.0
-    """Transactions from the last checkpoint until the trace began."""
-    fill_before: float | None = None
-    """How full pages are in the images of those; None where the trace does not say it."""
-
-
-def correction(trace: Recorded, own: Rates, fill: float) -> Correction:
-    """Of the recorded size. Where nobody knows how long before the trace the last checkpoint was, it is between what
-    the whole trace has and none."""
-    simulated = own.each.get("full_page_images", 0.0)
-    if not simulated or not trace.images_each:
-        return Correction()
-    raw = _bounded(trace.images_each / simulated)
-    if trace.checkpoints:
-        return Correction(raw, max(_LEAST_DOUBT, abs(1 - raw)))
-    since = transactions_before(trace, own, fill)
-    if since is None:
-        middle = (raw + 1) / 2
-        return Correction(middle, (abs(1 - middle) + _LEAST_DOUBT) / middle)
-    before, doubt = since
-    factor, *ends = (_factor(trace, own, before * part) for part in (1.0, 1 - doubt, 1 + doubt))
-    wide = max(_LEAST_DOUBT, abs(1 - factor), *(abs(end / factor - 1) for end in ends))
-    return Correction(factor, wide, before, _fill_before(trace, own, before, fill, factor))
-
-
-def fill_of(found: Correction, own: Rates, recorded: float, fill: float, transactions: float | None) -> float:
-    """How full pages are in the images of so many transactions since a checkpoint: `fill` is that of the trace's."""
-    if found.fill_before is None or transactions is None:
-        return fill
-    whole = total(own, transactions, recorded)
-    early = total(own, min(transactions, found.before), recorded)
-    return fill if whole <= 0 else (early * found.fill_before + (whole - early) * fill) / whole
-
-
-def transactions_before(trace: Recorded, own: Rates, fill: float) -> tuple[float, float] | None:
-    """How many there were from the last checkpoint until the trace began, and by what part that may be off; None where
-    it is not known."""
-    before = trace.before
-    if before is None or trace.wal_bytes_each is None or own.images(trace.transactions) is None:
+def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps: float | None) -> float | None:
+    """Full-page images of a transaction: as simulated, corrected by what was counted at the recorded size."""
+    trace = given.trace
+    if trace.writes_wal is False:
+        return 0.0
+    if not trace.has_changes:
         return None
-    if before.transactions is not None:
-        # As many a second as a sixth of the trace may have.
-        return before.transactions, min(1.0, math.hypot(before.doubt, 0.0 if before.is_counted else own.pace))
-    records = _record_bytes(trace, fill)
-
-    def logged(transactions: float) -> float:
-        images = total(own, transactions, trace.transactions)
-        return records * transactions + images * image_bytes(trace.data_block, fill)
-
-    low, high = 0.0, _LONGEST * trace.transactions
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if logged(middle) < before.wal_bytes else (low, middle)
-    return high, 0.0
+    simulated = one.each["full_page_images"]
+    if size.is_as_recorded and trace.images_each is not None:
+        return trace.images_each
+    since = given.since_checkpoint(tps)
+    if since is not None:
+        found = _simulated_images(size, one, since / size.data_factor, given, assumed.images_beyond)
+        simulated = simulated if found is None else found
+    simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
+    doubt = math.hypot(given.correction.doubt, one.images_spread)
+    more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
+    elsewhere = 1 + assumed.elsewhere_images * more * given.octaves(size)
+    return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
 
 
-def _factor(trace: Recorded, own: Rates, before: float) -> float:
-    """Images that were counted over those that there should be so many transactions behind a checkpoint: since that
-    where they were counted, else in the trace."""
-    whole = trace.transactions
-    counted = (trace.images_each or 0.0) * whole
-    expected = total(own, before + whole, whole)
-    if trace.before is not None and trace.before.images is not None:
-        counted += trace.before.images
-    else:
-        expected -= total(own, before, whole)
-    return _bounded(counted / expected) if expected > 0 else 1.0
+def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions, beyond: float) -> float | None:
+    """Of a transaction among so many since a checkpoint. A page that is changed has an image of each of its parts at
+    most, of which beyond the end of the trace smaller blocks might seem to have more."""
+
+    def of(rates: Rates) -> float | None:
+        if not one.since_checkpoint or len(rates.images_by_length) < 2:
+            return rates.images(transactions)
+        return total(rates, transactions, rates.images_by_length[-1][0], beyond) / transactions
+
+    found, own, parts = of(one), of(given.base_rates[0]), given.trace.data_block / size.data_block
+    return found if found is None or own is None or parts <= 1 else min(found, own * parts)
 
 
-def _fill_before(trace: Recorded, own: Rates, before: float, fill: float, factor: float) -> float | None:
-    """How full pages are in the images between the checkpoint and the trace: what was counted there, or what its WAL
-    has beside records."""
-    assert trace.before is not None
-    images, found = trace.before.images, trace.before.image_bytes
-    if images is None:
-        images = factor * total(own, before, trace.transactions)
-    if trace.before.transactions is None or images < _FEWEST:
-        return None
-    if found is not None:
-        return min(1.0, found / images / trace.data_block)
-    amount = without_headers(trace.before.wal_bytes, trace.wal_block) - before * _record_bytes(trace, fill)
-    return min(1.0, max(0.0, image_fill(trace.data_block, amount / images)))
+def fill_of_cycle(assumed: Assumptions, given: Conditions, since: float | None) -> float:
+    """How full pages of the recorded size are in the images of a cycle of so many transactions."""
+    if since is not None:
+        since /= given.base.data_factor
+    return fill_of(given.correction, given.own_rates[0], given.trace.transactions, assumed.image_fill, since)
 
 
-def _record_bytes(trace: Recorded, fill: float) -> float:
-    return record_bytes(trace.wal_bytes_each or 0.0, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
+def records_of(assumed: Assumptions, given: Conditions) -> float:
+    """Bytes of a transaction's WAL records as recorded, without full-page images and page headers."""
+    trace = given.trace
+    images = images_of(given.own, given.own_rates[0], assumed, given, None) or 0.0
+    assert trace.wal_bytes_each is not None
+    return record_bytes(trace.wal_bytes_each, trace.wal_block, images, trace.data_block, assumed.image_fill,
                         trace.wal_records_each or 0.0)  # fmt: skip
-
-
-def total(one: Rates, transactions: float, recorded: float) -> float:
-    """Images of so many transactions since a checkpoint. Behind the recorded ones they become fewer as they did from
-    the second third to the last."""
-
-    def inside(count: float) -> float:
-        return (one.images(count) or 0.0) * count
-
-    if transactions <= recorded:
-        return inside(transactions)
-    third = recorded / 3
-    first, second, whole = inside(third), inside(2 * third), inside(recorded)
-    middle, last = second - first, whole - second
-    if last <= 0 or middle <= last:
-        return whole + max(0.0, last) / third * (transactions - recorded)
-    decay = math.log(middle / last) / third
-    ending = last / third * math.exp(-decay * third / 2)
-    return whole + ending * -math.expm1(-decay * (transactions - recorded)) / decay
-
-
-def _bounded(factor: float) -> float:
-    return min(_MOST, max(_LEAST, factor))

@@ -2,27 +2,18 @@
 
 import dataclasses
 import functools
-import math
 from dataclasses import dataclass
 
-from octavo.predict.assumptions import (
-    LARGER_IMAGES,
-    LATER_READS,
-    LATER_RECORDS,
-    SMALLER_IMAGES,
-    Assumptions,
-    Figures,
-    Variation,
-    variations,
-)
+from octavo.predict.assumptions import LATER_READS, LATER_RECORDS, Assumptions, Figures, Variation, variations
+from octavo.predict.conditions import Conditions
 from octavo.predict.device import Device
-from octavo.predict.images import Correction, fill_of, total
+from octavo.predict.images import fill_of_cycle, images_of, records_of
 from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
 from octavo.predict.size import Size
-from octavo.predict.wal import Wal, record_bytes, wal_of
+from octavo.predict.wal import Wal, wal_of
 
 # Where bisection for the recorded waiting ends.
 _STEPS = 60
@@ -31,30 +22,6 @@ _LONGEST_WAIT = 1e3
 _HARDLY_READS = 0.02
 # In which speed and full-page images agree.
 _ROUNDS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What is the same for all sizes of a prediction."""
-
-    trace: Recorded
-    own: Size
-    own_rates: list[Rates]
-    """The recorded server as it was."""
-    base: Size
-    base_rates: list[Rates]
-    """The recorded sizes under the conditions of the prediction."""
-    device: Device
-    recorded_device: Device
-    clients: int | None
-    cycle: float | None
-    images_factor: float = 1.0
-    """Of images' bytes: wal_compression, or another distance between checkpoints."""
-    correction: Correction = dataclasses.field(default_factory=Correction)
-    transactions: float | None = None
-    """Since the last checkpoint, of which counts are; None: as many as there are in the time between checkpoints."""
-    known: "dict[Assumptions, Throughput | None]" = dataclasses.field(init=False, default_factory=dict, compare=False)
-    """Speeds of the base, with which sizes are compared. Other conditions (`dataclasses.replace`) have their own."""
 
 
 def assumed_of(trace: Recorded) -> Assumptions:
@@ -67,7 +34,7 @@ def assumed_of(trace: Recorded) -> Assumptions:
 
 def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variation]:
     """How far that may be off."""
-    known = None if given.trace.image_bytes is None else _fill(assumed, given, _since(given, None))
+    known = None if given.trace.image_bytes is None else fill_of_cycle(assumed, given, given.since_checkpoint(None))
     one = given.base_rates[0]
     return variations(
         assumed.commits_a_sync, given.clients, layouts, known,
@@ -100,8 +67,8 @@ def work(
     checkpoint the more is written of each."""
     trace = given.trace
     one = rates[min(assumed.layout, len(rates) - 1)]
-    octaves = _octaves(size, given)
-    each = _each(size, one, assumed, _since(given, tps))
+    octaves = given.octaves(size)
+    each = _each(size, one, assumed, given.since_checkpoint(tps))
     wide = (1 + assumed.scatter * one.scatter) * (1 + assumed.elsewhere_reads * octaves)
     wide *= 1 + assumed.later * LATER_READS
     missed = _missed(one.first_hits, assumed)
@@ -110,14 +77,14 @@ def work(
     reads = seen * wide
     accesses = each["accesses"] or 1.0
     below = _below(size, one, each, assumed, kept * wide)
-    images = _images(size, one, assumed, given, tps)
+    images = images_of(size, one, assumed, given, tps)
     wal = None
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
-        records = _records(assumed, given) * (1 + assumed.elsewhere_records * octaves)
+        records = records_of(assumed, given) * (1 + assumed.elsewhere_records * octaves)
         records *= 1 + assumed.later * LATER_RECORDS
         fill = assumed.image_fill
         if not size.is_as_recorded:
-            fill = _fill(assumed, given, _since(given, tps)) + assumed.later_fill
+            fill = fill_of_cycle(assumed, given, given.since_checkpoint(tps)) + assumed.later_fill
         fill = min(1.0, fill * one.fullness * (1 + assumed.elsewhere_fill * min(1.0, octaves)))
         wal = wal_of(records, images * given.images_factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
     checkpoint = each["checkpoint_writes"] * size.data_block if trace.has_changes and given.cycle else None
@@ -180,64 +147,6 @@ def _below(
     return reads, amount * stays * kept, writes, written, cached
 
 
-def _octaves(size: Size, given: Conditions) -> float:
-    """How many doublings it is from the recorded block."""
-    return abs(math.log2(size.data_block / given.trace.data_block))
-
-
-def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps: float | None) -> float | None:
-    """Full-page images of a transaction: as simulated, corrected by what was counted at the recorded size."""
-    trace = given.trace
-    if trace.writes_wal is False:
-        return 0.0
-    if not trace.has_changes:
-        return None
-    simulated = one.each["full_page_images"]
-    if size.is_as_recorded and trace.images_each is not None:
-        return trace.images_each
-    since = _since(given, tps)
-    if since is not None and (found := _simulated_images(size, one, since / size.data_factor, given)) is not None:
-        simulated = found
-    simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
-    doubt = math.hypot(given.correction.doubt, one.images_spread)
-    more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
-    elsewhere = 1 + assumed.elsewhere_images * more * _octaves(size, given)
-    return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
-
-
-def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions) -> float | None:
-    """Of a transaction among so many since a checkpoint. A page that is changed has an image of each of its parts at
-    most: beyond the end of the trace, images of small blocks would grow as if there were always more of them."""
-
-    def of(rates: Rates) -> float | None:
-        if not one.since_checkpoint or len(rates.images_by_length) < 2:
-            return rates.images(transactions)
-        return total(rates, transactions, rates.images_by_length[-1][0]) / transactions
-
-    found, own, parts = of(one), of(given.base_rates[0]), given.trace.data_block / size.data_block
-    return found if found is None or own is None or parts <= 1 else min(found, own * parts)
-
-
-def _since(given: Conditions, tps: float | None) -> float | None:
-    """Transactions of a checkpoint cycle; None where there is none."""
-    return given.transactions or (None if given.cycle is None else (tps or given.trace.tps) * given.cycle)
-
-
-def _fill(assumed: Assumptions, given: Conditions, since: float | None) -> float:
-    """How full pages of the recorded size are in the images of a cycle of so many transactions."""
-    if since is not None:
-        since /= given.base.data_factor
-    return fill_of(given.correction, given.own_rates[0], given.trace.transactions, assumed.image_fill, since)
-
-
-def _records(assumed: Assumptions, given: Conditions) -> float:
-    trace = given.trace
-    images = _images(given.own, given.own_rates[0], assumed, given, None) or 0.0
-    assert trace.wal_bytes_each is not None
-    return record_bytes(trace.wal_bytes_each, trace.wal_block, images, trace.data_block, assumed.image_fill,
-                        trace.wal_records_each or 0.0)  # fmt: skip
-
-
 def cpu(found: Work, size: Size, own: Work, assumed: Assumptions, given: Conditions) -> float | None:
     """CPU seconds of a transaction: what was recorded, and what is read and logged more or less than there."""
     if given.trace.cpu_each is None:
@@ -246,7 +155,7 @@ def cpu(found: Work, size: Size, own: Work, assumed: Assumptions, given: Conditi
     amount = found.requested_bytes - own.requested_bytes
     if found.wal is not None and own.wal is not None:
         amount += found.wal.images - own.wal.images
-    whole = given.trace.cpu_each * (1 + assumed.other_cpu * _octaves(size, given)) + more + amount * assumed.cpu_byte
+    whole = given.trace.cpu_each * (1 + assumed.other_cpu * given.octaves(size)) + more + amount * assumed.cpu_byte
     return max(whole, 0.1 * given.trace.cpu_each)
 
 

@@ -10,12 +10,13 @@ from typing import Any
 from octavo.errors import HostError, UsageError
 from octavo.predict import advice
 from octavo.predict.assumptions import Assumptions, Interval, intervals
+from octavo.predict.conditions import Conditions
 from octavo.predict.device import Device, device_of
 from octavo.predict.five_minutes import Prices, break_even
-from octavo.predict.images import correction
+from octavo.predict.image_correction import correction
 from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
-from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, settled, varied
+from octavo.predict.model import assumed_of, bottleneck, figures, settled, varied
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample
@@ -289,6 +290,12 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
         found.append(
             "the trace has no page changes (a tracing build records them): full-page images, checkpoints and data "
             "writes are not predicted, and WAL only as recorded"
+        )
+    if request.until_checkpoint and trace.has_changes and not trace.has_commits_by_time:
+        found.append(
+            "the trace does not have the commits of each second (pg_walinspect in the database gives them): each "
+            "transaction is taken to have equally many accesses, so that tables that were just loaded have too few "
+            "full-page images"
         )
     if request.memory is None:
         found.append("without --memory no page cache and no device reads are simulated")

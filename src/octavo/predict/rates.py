@@ -14,6 +14,7 @@ from scipy import stats
 from octavo.predict import after_checkpoint
 from octavo.predict.counts import COUNTS, Counts, Points, of_so_many, whole
 from octavo.predict.layout import fullness
+from octavo.predict.progress import Progress, progress
 from octavo.predict.recorded import Recorded
 from octavo.predict.sampling import error_of
 from octavo.predict.size import Size, traced_seconds
@@ -91,6 +92,7 @@ def rates_of(
     empty: Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
     series = [empty, *(whole(parts) for parts in zip(*counts, strict=True))]
     end = series[-1]
+    done = _progress(trace, series, phases)
     total = sum(one["blocks"] for one in trace.relations) * trace.data_block
     seen = (end["first_reads"] + end["extends"]) * size.data_block
     seen_below = end["pages_read_first"] * size.kernel_page
@@ -109,8 +111,7 @@ def rates_of(
         begin = max(begin, next(p for p, one in enumerate(series) if one["accesses"] >= 0.5 * end["accesses"]))
     begin = min(begin, len(series) - 2)
     part = {name: end[name] - series[begin][name] for name in COUNTS}
-    share = part["accesses"] / max(1.0, end["accesses"])
-    transactions = trace.transactions * share
+    transactions = done.at(end["accesses"]) - done.at(series[begin]["accesses"])
     each = {name: value / max(1.0, transactions) for name, value in part.items()}
     of_all: tuple[str, ...] = ()
     if not size.has_checkpoints:
@@ -119,16 +120,16 @@ def rates_of(
         of_all = _CYCLIC
     behind = series[_behind_whole_cycles(series, point.checkpoint_interval)]
     for name in of_all:
-        each[name] = behind[name] / (trace.transactions * max(1.0, behind["accesses"]) / max(1.0, end["accesses"]))
+        each[name] = behind[name] / max(1.0, done.at(behind["accesses"]))
     has_cycles = size.has_checkpoints and not size.is_as_recorded
-    images = _images(trace, series, cycle if has_cycles else cycle and trace.seconds * 2)
+    images = _images(done, series, cycle if has_cycles else cycle and trace.seconds * 2)
     if cycle is not None and size.has_checkpoints and size.data_factor > 1 and len(images) < _FEW_MARKS:
         images = _up_to(images, trace.tps * cycle, each["full_page_images"])
     since: dict[str, Points] = {}
     scattering = [{**one, "reads_of_device": one["device_reads"]} for one in series[begin:]]
     if phases is not None:
-        since = after_checkpoint.since_checkpoint(trace.transactions, end["accesses"], phases.after)
-        images = after_checkpoint.images(trace.transactions, end["accesses"], phases)
+        since = after_checkpoint.since_checkpoint(done, phases.after)
+        images = after_checkpoint.images(done, phases)
         for one in scattering:  # those for the checkpoint's writes come all at once
             one["reads_of_device"] -= one["pages_read_to_write"]
     return Rates(
@@ -147,6 +148,16 @@ def rates_of(
         pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
         errors=_errors([[empty, *one] for one in counts], begin, of_all) if len(counts) > 1 else {},
         since_checkpoint=since,
+    )
+
+
+def _progress(trace: Recorded, series: Sequence[Counts], phases: after_checkpoint.Phases | None) -> Progress:
+    """By all marks at which the server's accesses are known."""
+    parts = [] if phases is None else [phases.before, phases.after]
+    known = [*series[1:], *(whole(one) for replicates in parts for one in zip(*replicates, strict=True))]
+    first, _ = trace.summary["times"] or (0, 1)
+    return progress(
+        trace.transactions, trace.commits, [(float(first), 0.0), *((one["time"], one["accesses"]) for one in known)]
     )
 
 
@@ -234,14 +245,13 @@ def _pace(series: Sequence[dict[str, float]]) -> float:
     return min(wide, _MOST_PACE)
 
 
-def _images(trace: Recorded, series: Sequence[dict[str, float]], cycle: float | None) -> Points:
+def _images(done: Progress, series: Sequence[dict[str, float]], cycle: float | None) -> Points:
     """Images by transactions since the first checkpoint of the trace, up to the end of its cycle."""
     if cycle is None:
         return ()
     start = series[1]["time"] - (series[2]["time"] - series[1]["time"]) if len(series) > 2 else 0.0
-    end = series[-1]["accesses"] or 1.0
     return tuple(
-        (one["accesses"] / end * trace.transactions, one["full_page_images"])
+        (done.at(one["accesses"]), one["full_page_images"])
         for one in series
         if one["time"] - start <= cycle * 1e6 * 1.001
     )

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
+from octavo.predict.progress import FEWEST_COMMITS, is_by_stretch
 from octavo.text import one_line
 from octavo.trace.core_types import Relation, Summary
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, require_accesses, summarize
 from octavo.trace.plausible import plausible
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
-from octavo.trace.wal import Written, is_commit, written
+from octavo.trace.wal import Written, commits, is_commit, written
 from octavo.units import parse_duration
 
 # Fewer transactions than this are no workload.
@@ -21,8 +22,6 @@ FEWEST_TRANSACTIONS = 500
 _SECOND = 0.5
 # Of what a trace says of itself, so much is told.
 _LONGEST = 20
-# Fewer commits than this count no transactions.
-_FEWEST_COMMITS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,8 @@ class Recorded:
     commits_a_sync: float | None
     reads_each: float | None
     before: Before | None = None
+    commits: tuple[tuple[float, float], ...] = ()
+    """Microseconds of the trace's clock, and the commits in its WAL until then; empty where they are not known."""
 
     @property
     def checkpoints(self) -> int:
@@ -83,6 +84,11 @@ class Recorded:
     def writes_wal(self) -> bool | None:
         """Whether transactions write WAL; a server that only reads logs a little all the same."""
         return None if self.wal_bytes_each is None else self.wal_bytes_each > 16
+
+    @property
+    def has_commits_by_time(self) -> bool:
+        """Whether it says how many transactions committed by a time."""
+        return is_by_stretch(self.commits)
 
     @property
     def relations(self) -> list[Relation]:
@@ -126,6 +132,8 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     def each(name: str) -> float | None:
         return numbers[name] / counted if counted and name in numbers else None
 
+    # Commits of a stretch are also those of the pauses in it.
+    is_in_slices = bool(summary["events"].get("pause_microseconds"))
     wal, syncs = written(summary), numbers.get("work_wal_syncs")
     logged = wal and max(1.0, tps * wal.seconds)
     cpu, of_cpu = numbers.get("work_cpu_seconds"), numbers.get("work_cpu_transactions")
@@ -152,6 +160,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
         commits_a_sync=counted / syncs if counted and syncs else None,
         reads_each=each("work_reads"),
         before=_before(numbers, wal, tps),
+        commits=() if is_in_slices else tuple((float(time), float(count)) for time, count in commits(summary)),
     )
 
 
@@ -165,7 +174,7 @@ def _before(numbers: dict[str, float], wal: Written | None, tps: float) -> Befor
         images=numbers.get("checkpoint_images"),
     )
     committed = sum(kind.records for kind in wal.kinds if is_commit(kind.name)) if wal else 0
-    if wal and committed >= _FEWEST_COMMITS and "checkpoint_commits" in numbers:
+    if wal and committed >= FEWEST_COMMITS and "checkpoint_commits" in numbers:
         commits = numbers["checkpoint_commits"]
         return dataclasses.replace(
             found, transactions=commits * tps * wal.seconds / committed,

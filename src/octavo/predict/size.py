@@ -95,7 +95,8 @@ def _at_its_pace(found: SimulatedServer, size: Size) -> SimulatedServer:
     slower.
 
     In slices the background writer's sleep (WaitLatch of bgwriter.c) ends while the server is frozen: it has a round
-    when a slice begins, and the next ones as ever.
+    when a slice begins, and the next ones as ever. How many buffers a round passes at least depends on none of this:
+    BgBufferSync takes its part of the pool from bgwriter_delay as it is set.
     """
     delay = float(found.writer_delay)
     if size.slice_seconds is not None:

@@ -23,6 +23,8 @@ KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
 KERNEL_PAGE = 4096
 READAHEAD = 128 * 1024
 LARGEST_REQUEST = 1280 * 1024
+# Seconds in which the background writer passes all buffers at least (scan_whole_pool_milliseconds of bufmgr.c).
+WHOLE_POOL = 120.0
 # More servers than this are a mistake on the command line.
 MOST_SERVERS = 256
 
@@ -34,9 +36,10 @@ class SimulatedServer:
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
     ("concentrated"), or each in turn ("spread"); else it is "merged". The kernel writes back above `dirty_background`
     (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`. This, the background writer's
-    delay and the interval of checkpoints (None: where the trace has them) are microseconds of the trace. WAL that
-    passes through the page cache is `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files
-    of `log_kept` bytes that are written over.
+    delay and the interval of checkpoints (None: where the trace has them) are microseconds of the trace. In each round
+    the background writer passes at least 1 / `writer_rounds` of the buffers. WAL that passes through the page cache is
+    `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files of `log_kept` bytes that are
+    written over.
     """
 
     data_block: int
@@ -53,6 +56,7 @@ class SimulatedServer:
     dirty_background: int | None = None
     dirty_expire: int = 30_000_000
     writer_delay: int = 200_000
+    writer_rounds: float = WHOLE_POOL / 0.2
     writer_pages: int = 100
     writer_multiplier: float = 2.0
     checkpoint_interval: int | None = None
@@ -199,12 +203,14 @@ def background(summary: Summary) -> dict[str, Any]:
     """The recorded server's background writer, or PostgreSQL's defaults."""
     settings = summary["settings"]
     try:
+        delay = parse_duration(settings["bgwriter_delay"])
         return {
-            "writer_delay": round(parse_duration(settings["bgwriter_delay"]) * 1e6),
+            "writer_delay": round(delay * 1e6),
+            "writer_rounds": WHOLE_POOL / delay,
             "writer_pages": int(settings["bgwriter_lru_maxpages"]),
             "writer_multiplier": float(settings["bgwriter_lru_multiplier"]),
         }
-    except (KeyError, ValueError, UsageError):
+    except (KeyError, ValueError, UsageError, ZeroDivisionError):
         return {}
 
 

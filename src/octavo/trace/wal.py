@@ -44,9 +44,30 @@ def is_commit(kind: str) -> bool:
     return kind.startswith("Transaction/COMMIT")
 
 
+def commits(summary: Summary) -> list[tuple[int, int]]:
+    """Microseconds of the trace, and how many transactions that wrote something had committed by then, since the first
+    of these times. It is empty where that is not known, and has two entries where it is known of the whole alone."""
+    stretches: dict[tuple[int, int], int] = {}
+    for one in summary["wal"]:
+        if is_commit(one["kind"]):
+            stretch = one["start"], one["end"]
+            stretches[stretch] = stretches.get(stretch, 0) + one["records"]
+    found: list[tuple[int, int]] = []
+    for (start, end), records in sorted(stretches.items()):
+        if not found:
+            found.append((start, 0))
+        if end > found[-1][0]:
+            found.append((end, found[-1][1] + records))
+    return found
+
+
 def written(summary: Summary) -> Written | None:
-    """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them."""
+    """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them. Where kinds are
+    known of some stretches alone, as at the ends of a part of a long trace, it is the sum of these."""
     whole = [one for one in summary["wal"] if not one["kind"]]
+    if known := [one for one in summary["wal"] if one["kind"]]:
+        start, end = min(one["start"] for one in known), max(one["end"] for one in known)
+        whole = [one for one in whole if start <= one["start"] and one["end"] <= end] or whole
     if not whole:
         return None
     sums: dict[str, list[int]] = {}

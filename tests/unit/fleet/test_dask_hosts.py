@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,20 @@ def late(*_: Any) -> None:
     raise TimeoutError("the source did not answer")
 
 
+_TRIAL_ENDED = threading.Event()
+_LEFT: list[str] = []
+
+
+def finish(run: str, _: dict[str, int]) -> None:
+    """In a trial until that ends; `short` is in none."""
+    if run != "short":
+        assert _TRIAL_ENDED.wait(60)
+
+
+def leave(run: str) -> None:
+    _LEFT.append(run)
+
+
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskHosts]:
     """One host, which is a thread of this process."""
@@ -39,7 +54,9 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskHosts]:
             return client
 
         monkeypatch.setattr(dask_hosts, "connect", connect)
-        found = DaskHosts("127.0.0.1:8786", tasks=SimpleNamespace(begin=full), secured=object())
+        found = DaskHosts(
+            "127.0.0.1:8786", tasks=SimpleNamespace(begin=full, finish=finish, leave=leave), secured=object()
+        )
         found.look()
         yield found
         found.close()
@@ -60,3 +77,27 @@ def test_an_answer_that_is_a_timeout_of_the_task_is_not_waited_for(hosts: DaskHo
     (answer,) = hosts.answers([(host, late)]).values()
     assert isinstance(answer, HostError)
     assert str(answer) == f"{host}: TimeoutError: the source did not answer"
+
+
+def have(_: str) -> dict[str, int]:
+    return {}
+
+
+def test_a_host_that_is_still_in_a_trial_when_the_run_is_over_is_told_that_it_is_left(
+    hosts: DaskHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was asked at the end is dropped with our connection: it stayed as the run had changed it."""
+    monkeypatch.setattr(dask_hosts, "_LAST_WORDS_SECONDS", 0.2)
+    _TRIAL_ENDED.clear()
+    _LEFT.clear()
+    try:
+        assert hosts.finish("long", have) == []
+        assert _LEFT == ["long"]
+    finally:
+        _TRIAL_ENDED.set()
+
+
+def test_hosts_that_have_put_themselves_back_are_told_nothing_more(hosts: DaskHosts) -> None:
+    _LEFT.clear()
+    assert hosts.finish("short", have) == []
+    assert _LEFT == []

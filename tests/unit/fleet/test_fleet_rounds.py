@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from tests.unit.plans import small_plan
@@ -39,6 +40,9 @@ class FakeHosts:
         self.cannot: dict[str, dict[str, str]] = {}
         self.box = "box"
         self.narrowed: list[set[str]] = []
+        self.held: list[tuple[float, set[str]]] = []
+        self.slow: dict[str, float] = {}
+        self._late: list[tuple[float, HostEvent]] = []
         self.bad: set[tuple[str, int, str]] = set()
         self.settings: dict[str, str] | None = None
 
@@ -58,6 +62,9 @@ class FakeHosts:
 
     def narrow(self, run: str, cells: Collection[str]) -> None:
         self.narrowed.append(set(cells))
+
+    def hold(self, run: str, names: Collection[str]) -> None:
+        self.held.append((self.time, set(names)))
 
     def measure(self, host: str, order: PartOrder) -> None:
         self.asked.append((host, order.round))
@@ -83,7 +90,11 @@ class FakeHosts:
         if host in self.cut:
             self.events.append(Left(host))
         else:
-            self.events.append(self.delivery(host, order.have.get(f"{self.box}-{host}", 0), order))
+            delivery = self.delivery(host, order.have.get(f"{self.box}-{host}", 0), order)
+            if host in self.slow:
+                self._late.append((self.time + self.slow[host], delivery))
+            else:
+                self.events.append(delivery)
 
     def delivery(self, host: str, after: int = 0, order: PartOrder | None = None) -> Delivered:
         trials = tuple(enumerate(self.outbox[host], 1))[after:]
@@ -93,6 +104,10 @@ class FakeHosts:
     def next_event(self, seconds: float) -> HostEvent | None:
         if self.events:
             return self.events.popleft()
+        for late in self._late:
+            if late[0] <= self.time:
+                self._late.remove(late)
+                return late[1]
         self.time += seconds
         return None
 
@@ -365,3 +380,17 @@ def test_a_trial_that_comes_again_from_a_host_with_another_time_is_the_same() ->
     assert received.add(Delivered("a", Delivery("box", ((1, trial),), 712.0), 113.0))
     received.store()
     assert asked == [[("box/1", 100.0)]] * 2
+
+
+def test_hosts_hear_that_the_run_goes_on_while_they_wait_for_a_slower_one() -> None:
+    """One that had waited for ten minutes gave way to another run."""
+    fleet = Fleet("a", "b", "c")
+    fleet.hosts.slow["b"] = 1500.0
+    fleet.hosts.full.add("c")
+    fleet.decided_after = 2
+    assert fleet.work().failed == 0
+    moments = [moment for moment, _ in fleet.hosts.held]
+    assert max(later - earlier for earlier, later in pairwise([1000.0, *moments, fleet.hosts.time])) <= 65
+    assert len(moments) > 1500 / 65
+    # What the run continues without may be another one's.
+    assert all(names == {"a", "b"} for _, names in fleet.hosts.held)

@@ -16,9 +16,10 @@ from octavo.predict.after_checkpoint import since_checkpoint
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
 from octavo.predict.counts import COUNTS
 from octavo.predict.five_minutes import Prices
-from octavo.predict.images import correction, transactions_before
+from octavo.predict.image_correction import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
+from octavo.predict.progress import Progress
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
@@ -398,6 +399,21 @@ def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
         assert found["writer_writes"] > 0.9 * dirty
 
 
+@pytest.mark.parametrize(("delay", "rounds"), [("200ms", 600.0), ("50ms", 2_400.0)])
+def test_the_background_writer_passes_all_buffers_in_two_minutes_of_the_predicted_server(
+    tmp_path: Path, delay: str, rounds: float
+) -> None:
+    """By its clock, and in as many rounds if a slice cuts these short: each passes as many buffers as it would have."""
+    settings = {"bgwriter_delay": delay, "bgwriter_lru_maxpages": "100", "bgwriter_lru_multiplier": "2"}
+    trace = recorded(made(tmp_path / "t.octrace", writes=True, settings=settings))
+    for pace, slice_seconds in ((1.0, None), (10.0, None), (0.1, None), (1.0, 0.02)):
+        size = Size(BLOCK, 8 * MB, None, has_checkpoints=False, pace=pace, slice_seconds=slice_seconds)
+        found = simulated_server(trace, size, "merged", 8.0)
+        assert found.writer_rounds == pytest.approx(rounds)
+        if slice_seconds is None:
+            assert found.writer_delay * rounds == pytest.approx(120e6 * pace)
+
+
 def test_a_page_is_read_to_be_written_when_dirty_parts_of_it_are_evicted(tmp_path: Path) -> None:
     """Blocks of 2 kB, half of a kernel page: few of those that a checkpoint left clean are dirty again so soon."""
     path = made(tmp_path / "t.octrace", **_EVICTING)
@@ -432,7 +448,7 @@ def test_counts_after_a_checkpoint_begin_behind_all_that_it_writes() -> None:
                 "trace_accesses": accesses, "device_written_bytes": written}  # fmt: skip
 
     series = [counts(500, 10), counts(500, 10), counts(501, 5_000), counts(601, 5_400), counts(1_001, 9_000)]
-    found = since_checkpoint(2_000, 1_000, [series])
+    found = since_checkpoint(Progress(((0.0, 0.0), (2_000.0, 4_000.0))), [series])
     assert found["device_written_bytes"] == ((200.0, 400.0), (1_000.0, 4_000.0))
     rates = Rates("merged", {}, 0.0, True, 0.0, 0.0, (), since_checkpoint=found)
     assert rates.after_checkpoint(100)["device_written_bytes"] == 2.0
@@ -569,6 +585,26 @@ def test_where_nobody_knows_the_checkpoint_the_interval_has_both_ends(tmp_path: 
     figures = by_block(predict(Request(late, (BLOCK,), checkpoint=20.0)))[BLOCK]
     images = figures["full_page_images_per_transaction"]
     assert images["low"] < 0.79 * 0.82 < images["value"] < 0.79 < images["high"]
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"),
+    [
+        ({"kinds": True, "stretches": 20}, 2_000),
+        ({"kinds": True}, 1_500),
+        ({}, 1_500),
+        ({"kinds": True, "stretches": 20, "pause": True}, 1_500),
+    ],
+)
+def test_transactions_are_those_that_committed_in_each_stretch(tmp_path: Path, told: dict[str, Any], seen: int) -> None:
+    """The first 10,000 of 20,000 transactions look up two pages. By accesses 2,000 transactions are the first 1,500;
+    pauses have commits without accesses."""
+    path = made(tmp_path / "t.octrace", writes=True, before=0, twice=0.5, **told)
+    asked = Request(path, (BLOCK,), memory=64 * MB, checkpoint=15.0, until_checkpoint=True, transactions={BLOCK: 2e3})
+    document = predict(asked)
+    assert any("commits of each second" in line for line in document["limitations"]) == (seen == 1_500)
+    images = by_block(document)[BLOCK]["full_page_images_per_transaction"]["value"]
+    assert images == pytest.approx(4_000 * -math.expm1(-seen / 4_000) / 2_000, rel=0.05)
 
 
 def test_images_follow_the_transactions_that_were_counted(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from tests.unit.predict.traces import BLOCK, MB, made
 
 from octavo.predict.assumptions import Assumptions
+from octavo.predict.conditions import Conditions
 from octavo.predict.counts import COUNTS
 from octavo.predict.device import device_of
-from octavo.predict.model import Conditions, figures
+from octavo.predict.model import figures
 from octavo.predict.predict import Request, predict
 from octavo.predict.recorded import Recorded, recorded
 from octavo.predict.render import facts

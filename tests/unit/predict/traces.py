@@ -1,6 +1,7 @@
 """Traces of pgbench's own distribution, made up, for tests of predictions."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ FACTS = {
 def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: float = 20.0, writes: bool = False,
          facts: dict[str, Any] | None = None, settings: dict[str, str] | None = None, lost: int = 0,
          finish: bool = True, hot: bool = False, before: int | None = None, logged: float | None = None,
-         fills: tuple[float, float] = (0.95, 0.95), kinds: bool = False, late: int = 0) -> Path:  # fmt: skip
+         fills: tuple[float, float] = (0.95, 0.95), kinds: bool = False, late: int = 0,
+         twice: float = 0.0, stretches: int = 1, pause: bool = False) -> Path:  # fmt: skip
     """A table of so many pages of 61 rows, one looked up a transaction (`hot`: in even pages only); some change it.
 
     A change is of a page that was looked up; each first one is an image, but of pages that were changed by the so many
     transactions between the last checkpoint and the trace (`before`). Pages are as full as `fills` in the images before
     the trace and in those of the trace. With `kinds` the WAL was read again (pg_walinspect). The server's counter of
-    images has so many that are from before the trace (`late`).
+    images has so many that are from before the trace (`late`). The first part of the transactions (`twice`) looks up
+    another page, too. The commits of so many `stretches` are known; `pause`: nothing was recorded for a while.
     """
     source = random.Random(1)
     writer = _core.TraceWriter(path, BLOCK)
@@ -35,12 +38,14 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
         writer.setting(name, value)
     writer.relation(1, 1, 7, kind="r", blocks=pages, tuples=pages * ROWS, tuple_bytes=0, fillfactor=0, name="t")
     first: set[int] = set()
-    other = random.Random(2)
+    other, third = random.Random(2), random.Random(3)
     had = {other.randrange(pages) for _ in range(before or 0)}
     batch: list[tuple[int, int, int, int, int, int, int, int, int]] = []
     for number in range(transactions):
         time, page = round(number * seconds * 1e6 / transactions), source.randrange(pages)
         page = page // 2 * 2 if hot else page
+        if number < twice * transactions:
+            batch.append((time, number % 4, 1, 1, 7, 0, third.randrange(pages), 0, 0))
         batch.append((time, number % 4, 1, 1, 7, 0, page, 0, 0))
         if writes:
             batch.append((time, number % 4, 1, 1, 7, 0, page, 2, 0))
@@ -67,11 +72,16 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
     writer.wal(0, round(seconds * 1e6), "", records=3 * transactions if writes else 0,
                full_page_images=len(first) + late, bytes=0, full_page_image_bytes=0,
                growth_bytes=round(wal if logged is None else logged))  # fmt: skip
-    for kind, images in (("Transaction/COMMIT", 0), ("Heap/UPDATE", len(first))):
-        if kinds:
-            amount = round(images * fills[1] * BLOCK)
-            writer.wal(0, round(seconds * 1e6), kind, records=transactions, full_page_images=images, bytes=amount,
-                       full_page_image_bytes=amount, growth_bytes=0)  # fmt: skip
+    if kinds:
+        amount = round(len(first) * fills[1] * BLOCK)
+        writer.wal(0, round(seconds * 1e6), "Heap/UPDATE", records=transactions, full_page_images=len(first),
+                   bytes=amount, full_page_image_bytes=amount, growth_bytes=0)  # fmt: skip
+        ends = [round(seconds * 1e6 * part / stretches) for part in range(stretches + 1)]
+        for start, end in pairwise(ends):
+            writer.wal(start, end, "Transaction/COMMIT", records=transactions // stretches, full_page_images=0,
+                       bytes=0, full_page_image_bytes=0, growth_bytes=0)  # fmt: skip
+    if pause:
+        writer.event(0, "pause_microseconds", 1_000_000)
     writer.event(round(seconds * 1e6), "transactions", transactions)
     if lost:
         writer.event(round(seconds * 1e6), "lost", lost)

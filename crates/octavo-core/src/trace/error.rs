@@ -23,6 +23,12 @@ pub enum Error {
     /// What is inside a frame contradicts itself although its checksum is right.
     #[error("corrupted frame in the trace: {0}")]
     Malformed(&'static str),
+    /// More relations, settings and stretches of WAL than a summary keeps: how many, and MB of their text.
+    #[error(
+        "the trace describes more than {0} relations, settings and stretches of WAL, or with more than {1} MB of \
+        text: no server has so many"
+    )]
+    TooManyFacts(usize, usize),
     /// A text that should be a trace of another program.
     #[error("line {line}: {what}")]
     Line {

@@ -12,6 +12,42 @@ use super::{
 /// Frames that are decoded together, one after the other on each processor; fewer where they are large.
 const FRAMES: usize = 32;
 const MOST_BYTES: usize = 16 << 20;
+/// Facts that a summary keeps, and bytes of text in them. A recorder writes one for each relation and setting, and about
+/// one a second of WAL.
+const MOST_FACTS: Room = Room {
+    facts: 1 << 20,
+    text: 64 << 20,
+};
+
+/// How many facts there is memory for, and how many bytes of text.
+#[derive(Clone, Copy)]
+struct Room {
+    facts: usize,
+    text: usize,
+}
+
+impl Room {
+    fn take(&mut self, fact: &Fact) -> Result<(), Error> {
+        let left = self
+            .facts
+            .checked_sub(1)
+            .zip(self.text.checked_sub(text_of(fact)));
+        let (facts, text) =
+            left.ok_or(Error::TooManyFacts(MOST_FACTS.facts, MOST_FACTS.text >> 20))?;
+        *self = Self { facts, text };
+        Ok(())
+    }
+}
+
+/// Bytes of the text in it.
+fn text_of(fact: &Fact) -> usize {
+    match fact {
+        Fact::Property(name, value) | Fact::Setting(name, value) => name.len() + value.len(),
+        Fact::Relation(relation) => relation.name.as_ref().map_or(0, String::len),
+        Fact::Wal(stretch) => stretch.kind.len(),
+        Fact::Event(_) => 0,
+    }
+}
 
 /// What is in a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,10 +132,18 @@ impl Counts {
 /// Reads all of a trace, its frames on all processors. Returning false from `goes_on` ends it early, with what was read.
 ///
 /// # Errors
-/// What cannot be read.
+/// What cannot be read, or describes more than a summary keeps.
 pub fn summarize<R: Read>(
     reader: &mut Reader<R>,
     goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Summary, Error> {
+    summarize_within(reader, goes_on, MOST_FACTS)
+}
+
+fn summarize_within<R: Read>(
+    reader: &mut Reader<R>,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+    mut room: Room,
 ) -> Result<Summary, Error> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut found = Summary::default();
@@ -115,7 +159,7 @@ pub fn summarize<R: Read>(
                     bytes += frame.payload.len();
                     frames.push(frame);
                 }
-                Some(Found::Facts(facts)) => found.learn(facts),
+                Some(Found::Facts(facts)) => found.learn(facts, &mut room)?,
                 None => {
                     more = false;
                     break;
@@ -155,16 +199,18 @@ pub fn summarize<R: Read>(
 }
 
 impl Summary {
-    fn learn(&mut self, facts: Vec<Fact>) {
+    fn learn(&mut self, facts: Vec<Fact>, room: &mut Room) -> Result<(), Error> {
         for fact in facts {
             if let Fact::Event(Event { kind, count, .. }) = fact {
                 let (times, sum) = self.events.entry(kind).or_default();
                 *times += 1;
                 *sum = sum.saturating_add(count);
             } else {
+                room.take(&fact)?;
                 self.facts.push(fact);
             }
         }
+        Ok(())
     }
 }
 
@@ -334,6 +380,27 @@ mod tests {
         assert_eq!(found.events[&EventKind::Transactions], (2, 10));
         assert_eq!(found.facts.len(), 2);
         assert_eq!(found.missing, Missing::default());
+    }
+
+    #[test]
+    fn a_summary_keeps_so_many_facts_and_no_more() {
+        let room = |facts, text| {
+            let trace = traced();
+            summarize_within(
+                &mut Reader::new(&trace[..]),
+                &mut |_| true,
+                Room { facts, text },
+            )
+        };
+        let text = "shared_buffers128MBcheckpoint_seconds7".len();
+        assert_eq!(room(2, text).unwrap().facts.len(), 2);
+        for (facts, text) in [(1, text), (2, text - 1)] {
+            let error = room(facts, text).unwrap_err().to_string();
+            assert!(
+                error.contains("1048576") && !error.contains('\n'),
+                "{error}"
+            );
+        }
     }
 
     #[test]

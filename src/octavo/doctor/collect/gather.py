@@ -11,7 +11,8 @@ from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
-from octavo.doctor.collect.storage import disks_below, storage_facts
+from octavo.doctor.collect.storage import counted_disk, storage_facts
+from octavo.doctor.collect.volumes import TABLESPACES, volume_facts
 from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError, UsageError
 from octavo.postgres.user_connection import UsersConnection
@@ -36,6 +37,7 @@ def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact]
     directory = target.directory
     before = _live(connection, postmaster, directory, reads) if seconds else None
     known = list(known)
+    disks: dict[int, str | None] = {}
     found = [*server_facts(connection, with_sizes=not known), *(known or buffer_facts(connection, directory))]
     if postmaster is None:
         found.append(Fact("host.", unknown=target.no_processes))
@@ -43,18 +45,19 @@ def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact]
         found += host_facts(postmaster=postmaster)
         found += process_facts(postmaster)
         found.append(_program(postmaster))
-        found += (
-            storage_facts(directory)
-            if directory is not None
-            else [Fact(f"host.{part}.", unknown=target.no_directory) for part in ("fs", "device")]
-        )
+        if directory is None:
+            found += [Fact(f"host.{part}.", unknown=target.no_directory) for part in ("fs", "device", "raid")]
+        else:
+            told = next((fact for fact in found if fact.name == TABLESPACES), None)
+            volumes, disks = volume_facts(directory, told)
+            found += [*storage_facts(directory), *volumes]
     if before is None:
-        found.append(Fact("live.", absent="nothing was watched"))
+        found += _unwatched(disks, "nothing was watched")
     else:
         device, first = before
         time.sleep(max(0.0, first.at + seconds - time.monotonic()))
         last = take(device, postmaster, lambda: reads(connection))
-        found += live_facts(first, last, device)
+        found += live_facts(first, last, device, disks, target.no_processes if postmaster is None else "")
     return Facts(found)
 
 
@@ -62,7 +65,17 @@ def of_stopped(pgdata: Path, bindir: Path | None) -> Facts:
     """A cluster that does not run, and this host. Raises UsageError and HostError."""
     from octavo.doctor.collect.stopped import stopped_facts
 
-    return Facts([*stopped_facts(pgdata, bindir), *host_facts(), memory_limit(None), *storage_facts(pgdata)])
+    volumes, disks = volume_facts(pgdata, None)
+    return Facts(
+        [
+            *stopped_facts(pgdata, bindir), *host_facts(), memory_limit(None), *storage_facts(pgdata), *volumes,
+            *_unwatched(disks, "the server does not run"),
+        ]
+    )  # fmt: skip
+
+
+def _unwatched(disks: Iterable[int], reason: str) -> list[Fact]:
+    return [Fact(f"{prefix}live.", absent=reason) for prefix in ("", *(f"volume.{number}." for number in disks))]
 
 
 def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts:
@@ -114,16 +127,7 @@ def _live(
     directory: Path | None,
     reads: Callable[[UsersConnection], ServerCounters | None],
 ) -> tuple[str | None, LiveCounters]:
-    from octavo.host.block_devices import device_under
-
-    device = None
-    if directory is not None:
-        try:
-            # Below LVM requests are counted before they are merged.
-            disks = disks_below(found) if (found := device_under(directory)) else []
-            device = disks[0].name if len(disks) == 1 else found and found.name
-        except OSError:
-            device = None
+    device = None if directory is None else counted_disk(directory)
     return device, take(device, postmaster, lambda: reads(connection))
 
 

@@ -5,8 +5,8 @@ pg_stat_io, pg_stat_database and pg_stat_progress_basebackup.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from octavo.doctor.facts import Fact
@@ -35,11 +35,12 @@ class ServerCounters:
 
 
 Reads = Callable[[], ServerCounters | None]
+_NONE: Mapping[int, str | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCounters:
-    """Counters of one moment; None where they cannot be had."""
+    """Counters of one moment; None where they cannot be had. `disks` and `busy` (ms) are of every disk, by name."""
 
     at: float
     disk: DiskTotals | None
@@ -48,42 +49,63 @@ class LiveCounters:
     fetched_bytes: int | None
     busy_ms: int | None = None
     checkpointer_dirtied: int | None = None
+    disks: Mapping[str, DiskTotals] = field(default_factory=dict[str, DiskTotals])
+    busy: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def take(
     device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc"), sys: Path = Path("/sys")
 ) -> LiveCounters:
     """One reading; the counters that cost most to read come last."""
-    at, disk, swapped = time.monotonic(), read_diskstats(proc).get(device) if device else None, _swapped(proc)
+    at, disks, swapped = time.monotonic(), read_diskstats(proc), _swapped(proc)
+    every = _busy_disks(proc)
     busy, server = _busy(device, sys) if device else None, asked()
     here = postmaster is not None
     return LiveCounters(
-        at, disk, swapped, server,
+        at, disks.get(device) if device else None, swapped, server,
         _fetched(postmaster, proc) if postmaster is not None else None,
         busy,
         _dirtied(server.checkpointer, proc) if here and server and server.checkpointer else None,
+        disks,
+        every,
     )  # fmt: skip
 
 
-def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) -> list[Fact]:
-    """Rates between the two."""
+def live_facts(
+    before: LiveCounters,
+    after: LiveCounters,
+    device: str | None,
+    others: Mapping[int, str | None] = _NONE,
+    elsewhere: str = "",
+) -> list[Fact]:
+    """Rates between the two. `others` are the disks of other volumes, by number; `elsewhere` says why nothing of this
+    host is the server's, where that is so."""
     seconds = max(after.at - before.at, 1e-9)
     found = [Fact("live.seconds", seconds, "between two readings")]
+    if elsewhere:
+        names = (
+            "live.device.", "live.swapped_pages_per_second", "live.server.fetched_bytes_per_second",
+            "live.server.checkpoint_dirtied_bytes_per_second",
+        )  # fmt: skip
+        of_server = _of_server(before.asked, after.asked, seconds)
+        return [*found, *of_server, *(Fact(name, unknown=elsewhere) for name in names)]
+    for number, name in others.items():
+        where = f"volume.{number}.live.device."
+        if name is None or name not in before.disks or name not in after.disks:
+            found.append(Fact(where, unknown="the volume's disk is not counted here"))
+            continue
+        found += _of_disk(where, name, after.disks[name].since(before.disks[name]), seconds)
+        if name in before.busy and name in after.busy:
+            found.append(_busy_share(where, name, before.busy[name], after.busy[name], seconds, "/proc/diskstats"))
     if before.disk is None or after.disk is None:
         found.append(Fact("live.device.", unknown="the data directory's disk is not counted here"))
     else:
-        disk, file = after.disk.since(before.disk), f"/proc/diskstats: {device}, over {seconds:.1f} s"
-        found += [
-            Fact("live.device.reads_per_second", disk.reads / seconds, file),
-            Fact("live.device.read_bytes_per_second", disk.read_bytes / seconds, file),
-            Fact("live.device.writes_per_second", disk.writes / seconds, file),
-            Fact("live.device.written_bytes_per_second", disk.written_bytes / seconds, file),
-        ]
+        found += _of_disk("live.device.", device, after.disk.since(before.disk), seconds)
     if before.busy_ms is None or after.busy_ms is None:
         found.append(Fact("live.device.busy_share", unknown="the kernel does not report how busy the disk is"))
     else:
-        share = min(1.0, max(0, after.busy_ms - before.busy_ms) / 1000 / seconds)
-        found.append(Fact("live.device.busy_share", share, f"/sys/block/{device}/stat: io_ticks"))
+        file = f"/sys/block/{device}/stat"
+        found.append(_busy_share("live.device.", device, before.busy_ms, after.busy_ms, seconds, file))
     if before.swapped_pages is None or after.swapped_pages is None:
         found.append(Fact("live.swapped_pages_per_second", unknown="/proc/vmstat cannot be read"))
     else:
@@ -104,6 +126,30 @@ def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) ->
         return [*found, Fact(name, unknown="only the server's user and root may read /proc/PID/io of the checkpointer")]
     rate = max(0, after.checkpointer_dirtied - before.checkpointer_dirtied) / seconds
     return [*found, Fact(name, rate, "/proc/PID/io of the checkpointer: write_bytes")]
+
+
+def _of_disk(where: str, device: str | None, disk: DiskTotals, seconds: float) -> list[Fact]:
+    file = f"/proc/diskstats: {device}, over {seconds:.1f} s"
+    return [
+        Fact(f"{where}reads_per_second", disk.reads / seconds, file),
+        Fact(f"{where}read_bytes_per_second", disk.read_bytes / seconds, file),
+        Fact(f"{where}writes_per_second", disk.writes / seconds, file),
+        Fact(f"{where}written_bytes_per_second", disk.written_bytes / seconds, file),
+    ]
+
+
+def _busy_share(where: str, device: str | None, before: int, after: int, seconds: float, file: str) -> Fact:
+    share = min(1.0, max(0, after - before) / 1000 / seconds)
+    return Fact(f"{where}busy_share", share, f"{file}: io_ticks of {device}")
+
+
+def _busy_disks(proc: Path) -> dict[str, int]:
+    """Milliseconds that each disk was busy (io_ticks)."""
+    try:
+        rows = [line.split() for line in (proc / "diskstats").read_text().splitlines()]
+    except OSError:
+        return {}
+    return {row[2]: int(row[12]) for row in rows if len(row) > 12 and row[12].isdecimal()}
 
 
 def _dirtied(pid: int, proc: Path) -> int | None:

@@ -1,5 +1,6 @@
 """The server's own report: one read-only transaction with short limits; refused facts are unknown."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -8,7 +9,9 @@ from typing import Any
 import psycopg
 
 from octavo.doctor.collect.live import ServerCounters
+from octavo.doctor.collect.volumes import OPTIONS, TABLESPACES
 from octavo.doctor.facts import Fact
+from octavo.doctor.lines import MANAGED
 from octavo.errors import UsageError
 from octavo.postgres import sql
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
@@ -19,6 +22,14 @@ LIMITS = SessionLimits(statement_timeout="1s", lock_timeout="100ms")
 # Any that PostgreSQL's manual has the views of; the queries have a file for each floor.
 OLDEST = 130000
 SIZES = "server.databases_bytes"
+# The role that is a managed service's, and what its settings are called there.
+SERVICES = {
+    "rds_superuser": "Amazon RDS or Aurora: parameter group",
+    "cloudsqlsuperuser": "Google Cloud SQL: database flag",
+    "alloydbsuperuser": "Google AlloyDB: database flag",
+    "azure_pg_admin": "Azure Database for PostgreSQL: server parameter",
+}
+_LONGEST_NUMBER = 18
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NO_LONGER_BOOLEAN = frozenset({"wal_compression"})  # 15 added methods
 _UNIT = re.compile(r"(\d*)(B|kB|MB|GB|TB)")
@@ -31,6 +42,8 @@ def server_facts(connection: UsersConnection, *, with_sizes: bool = True) -> lis
         return [
             *_settings(connection),
             *_probe(connection, "doctor_server", "server.", _server),
+            *_probe(connection, "doctor_tablespaces", TABLESPACES, _tablespaces),
+            *_probe(connection, "doctor_managed", MANAGED, _managed),
             *_probe(connection, "doctor_wal", "server.wal.", _as_they_are("server.wal.", "pg_stat_wal")),
             *_probe(
                 connection, "doctor_checkpoints", "server.checkpoints.",
@@ -116,6 +129,35 @@ def _server(rows: list[Row]) -> list[Fact]:
 
 def _sizes(rows: list[Row]) -> list[Fact]:
     return [Fact(SIZES, int(rows[0]["bytes"] or 0), "pg_database_size() of all databases")]
+
+
+def _tablespaces(rows: list[Row]) -> list[Fact]:
+    """Names, locations, and the planner settings of their own."""
+    found = [
+        {"name": str(row["name"]), "location": str(row["location"]), "options": _options(row["options"])}
+        for row in rows
+    ]  # fmt: skip
+    return [Fact(TABLESPACES, found, "pg_tablespace")]
+
+
+def _options(texts: list[str]) -> dict[str, float]:
+    """Those of a tablespace that rules ask for.
+
+    >>> _options(["random_page_cost=1.1", "effective_io_concurrency=200", "of_an_extension=x"])
+    {'random_page_cost': 1.1, 'effective_io_concurrency': 200}
+    """
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name in OPTIONS and len(value) <= _LONGEST_NUMBER and math.isfinite(number := OPTIONS[name](value)):
+            found[name] = number
+    return found
+
+
+def _managed(rows: list[Row]) -> list[Fact]:
+    """The service, by a role that only it has; null elsewhere."""
+    services = [SERVICES[row["role"]] for row in rows if row["role"] in SERVICES]
+    return [Fact(MANAGED, services[0] if services else None, "pg_roles")]
 
 
 def _as_they_are(prefix: str, view: str) -> Callable[[list[Row]], list[Fact]]:

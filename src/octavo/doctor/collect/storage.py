@@ -10,7 +10,7 @@ from pathlib import Path
 
 from octavo.doctor.collect.reading import fact_of, kilobytes
 from octavo.doctor.facts import Fact
-from octavo.host.block_devices import device_under, is_virtual, rotates
+from octavo.host.block_devices import device_under, disks_below, family, is_virtual, rotates
 from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import mount_of, mounts
 from octavo.host.page_stack import OWN_BLOCKS
@@ -42,12 +42,12 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
         Fact("host.fs.block_bytes", block, f"statvfs({shown(str(directory))})") if honest
         else Fact("host.fs.block_bytes", unknown=f"{mount.kind} does not report the smallest unit that it reads"),
         Fact("host.fs.least_folio_bytes", max(page, block) if honest else page, "memory page, filesystem's block"),
-        _wal_elsewhere(directory, root),
+        pg_wal_elsewhere(directory, root),
         Fact("host.fs.large_folios", large_folios(mount.kind, release), f"{mount.kind} of Linux {release}"),
     ]  # fmt: skip
 
 
-def _wal_elsewhere(directory: Path, root: Path) -> Fact:
+def pg_wal_elsewhere(directory: Path, root: Path) -> Fact:
     """Whether pg_wal is a mount, or a link, which is not followed: where it leads to may not answer."""
     name, path = "host.fs.wal_elsewhere", directory / "pg_wal"
     if any(one.target == path for one in mounts(root / "proc/self/mountinfo")):
@@ -59,6 +59,17 @@ def _wal_elsewhere(directory: Path, root: Path) -> Fact:
             return Fact(name, False, f"readlink({shown(str(path))})")
         return Fact(name, unknown=f"{shown(str(path))}: {error.strerror}")
     return Fact(name, True, f"readlink({shown(str(path))})")
+
+
+def counted_disk(path: Path, sys: Path = Path("/sys")) -> str | None:
+    """The disk whose requests are those of a path's filesystem: below LVM, where that is one, as above it requests are
+    counted before they are merged."""
+    try:
+        device = device_under(path, sys)
+    except OSError:
+        return None
+    disks = disks_below(device) if device else []
+    return disks[0].name if len(disks) == 1 else device and device.name
 
 
 def large_folios(kind: str, release: str) -> str:
@@ -104,32 +115,10 @@ def _rotational(device: Path, disks: list[Path]) -> Fact:
     """What the device reports; a device of LVM, md or dm-crypt reports 1 if any disk below does."""
     name = "host.device.rotational"
     found = fact_of(name, device / "queue/rotational", lambda text: bool(int(text)))
-    virtual = [disk.name for disk in disks if is_virtual(disk)]
-    if found.value and virtual and not any(rotates(disk) for disk in disks):
-        return Fact(name, unknown=f"a virtual disk ({', '.join(virtual)}) reports 1, whatever is below it")
+    if found.value and rotates(device) is None:
+        virtual = ", ".join(disk.name for disk in disks if is_virtual(disk))
+        return Fact(name, unknown=f"a virtual disk ({virtual}) reports 1, whatever is below it")
     return found
-
-
-def disks_below(device: Path) -> list[Path]:
-    """The whole disks that a device of LVM, md or dm-crypt is made of; the device itself where it is one."""
-    return [found for found in _family(device) if not _slaves(found)]
-
-
-def _family(device: Path) -> list[Path]:
-    """The device and all that it is made of, each once."""
-    found = {device: None}
-    for slave in _slaves(device):
-        found |= dict.fromkeys(_family(slave))
-    return list(found)
-
-
-def _slaves(device: Path) -> list[Path]:
-    try:
-        names = sorted((device / "slaves").iterdir())
-    except OSError:
-        return []
-    parts = (name.resolve() for name in names)
-    return [part.parent if (part / "partition").exists() else part for part in parts]
 
 
 def _make(disks: list[Path]) -> list[Fact]:
@@ -144,7 +133,7 @@ def _make(disks: list[Path]) -> list[Fact]:
 
 def _raid(device: Path) -> list[Fact]:
     """Of the software RAID that the device is, or lies on."""
-    raid = next((one for one in _family(device) if (one / "md/level").exists()), None)
+    raid = next((one for one in family(device) if (one / "md/level").exists()), None)
     if raid is None:
         return [Fact("host.raid.", absent="there is no software RAID (md) below the data directory")]
     return [

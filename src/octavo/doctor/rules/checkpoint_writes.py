@@ -2,7 +2,7 @@
 
 from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import RuleFacts, UnknownError
 from octavo.doctor.lines import RELOAD, alter
 from octavo.units import human_duration, human_size
 
@@ -21,6 +21,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
     if reads < _FEWEST or busy < _BUSY or written < _SHARE * served:
         return Ok(seen)
+    if asked.is_spread:
+        raise UnknownError("a disk is busy, and the server does not count by volume what the checkpointer writes")
     spread, timeout = asked.number("setting.checkpoint_completion_target"), asked.number("setting.checkpoint_timeout")
     lines = (
         (alter("checkpoint_completion_target", "0.9"), RELOAD)
@@ -49,4 +51,5 @@ RULE = DoctorRule(
     "PostgreSQL's manual, "
     "WAL Configuration (checkpoint_completion_target)",
     _judge,
+    volumes=("tables",),
 )

@@ -112,4 +112,5 @@ RULE = DoctorRule(
     "Amazon EBS volume types; Azure managed disk types and Managed disk bursting; Google Cloud, Persistent Disk "
     "performance",
     _judge,
+    volumes=("tables", "WAL"),
 )

@@ -66,4 +66,5 @@ RULE = DoctorRule(
     'writes of 4 kB with pages of 64 kB) and "xfs: Support large folios"',
     _judge,
     ("page-cache folio", "filesystem block"),
+    volumes=("tables",),
 )

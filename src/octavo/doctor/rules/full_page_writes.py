@@ -68,4 +68,5 @@ RULE = DoctorRule(
     "atomic_write_unit_max_bytes) and filesystems/ext4/atomic_writes.rst (with direct I/O only)",
     _judge,
     ("data block", "device physical sector", "atomic write unit"),
+    volumes=("tables",),
 )

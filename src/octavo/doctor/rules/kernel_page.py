@@ -47,4 +47,5 @@ RULE = DoctorRule(
     "Franck Pachot, PostgreSQL on ARM: default page size matters (2022): the same query 1 s at 4 kB and 87 s at 64 kB",
     _judge,
     ("CPU memory page", "data block", "filesystem block"),
+    volumes=("tables",),
 )

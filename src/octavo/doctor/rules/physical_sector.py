@@ -30,4 +30,5 @@ RULE = DoctorRule(
     "kernel Documentation/ABI/stable/sysfs-block (physical_block_size)",
     _judge,
     ("device physical sector",),
+    volumes=("tables",),
 )

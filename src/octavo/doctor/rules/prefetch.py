@@ -2,7 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.lines import RELOAD, alter
+from octavo.doctor.planner_lines import planner_lines
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -16,9 +16,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"effective_io_concurrency = {concurrency} on a solid-state device",
         "a bitmap heap scan, from 18 on every scan, has 1 request in flight: it reads 1 block in the time in which 16 "
         "in flight would read up to 16",
-        (alter("effective_io_concurrency", "16"), RELOAD),
-        "reload",
-        "SHOW effective_io_concurrency;",
+        *planner_lines(asked, "effective_io_concurrency", "16"),
     )
 
 
@@ -29,4 +27,5 @@ RULE = DoctorRule(
     "PostgreSQL's manual, effective_io_concurrency (default 1 until 17, 16 from 18 on); PostgreSQL commit "
     "ff79b5b2aba0, Increase default effective_io_concurrency to 16 (1 was slower than 0)",
     _judge,
+    volumes=("tables",),
 )

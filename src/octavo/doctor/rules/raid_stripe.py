@@ -110,4 +110,5 @@ RULE = DoctorRule(
     "the device says its stripe; md(4), RAID4, RAID5 and RAID6; kernel Documentation/admin-guide/md.rst",
     _judge,
     ("RAID stripe",),
+    volumes=("tables", "WAL"),
 )

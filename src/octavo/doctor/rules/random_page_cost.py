@@ -2,24 +2,24 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.lines import RELOAD, alter
+from octavo.doctor.planner_lines import planner_lines, server_lines
 
 _ROTATING = 3.0
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     random, sequential = asked.number("setting.random_page_cost"), asked.number("setting.seq_page_cost")
+    better = "random_page_cost", f"{sequential * 1.1:g}"
     seen = f"random_page_cost = {random:g}, seq_page_cost = {sequential:g}"
     if random < sequential:
+        own = any(asked.is_of_volume(f"setting.{name}") for name in ("random_page_cost", "seq_page_cost"))
         return Finding(
             "warning",
             seen,
             f"a random read is costed {random / sequential:.2g} times a sequential one: the planner prefers index "
             "scans of "
             "whole tables",
-            (alter("random_page_cost", f"{sequential * 1.1:g}"), RELOAD),
-            "reload",
-            "SHOW random_page_cost;",
+            *(planner_lines(asked, *better) if own else server_lines(*better)),
         )
     if sequential <= 0 or random / sequential < _ROTATING:
         return Ok(seen)
@@ -34,9 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{seen}, and {name} is solid state",
         f"an index scan of 1,000 scattered blocks is costed as {1000 * random / sequential:,.0f} sequential ones; on "
         "this device they differ by little, so sequential scans are chosen too early",
-        (alter("random_page_cost", f"{sequential * 1.1:g}"), RELOAD),
-        "reload",
-        "SHOW random_page_cost;",
+        *planner_lines(asked, *better),
     )
 
 
@@ -48,4 +46,5 @@ RULE = DoctorRule(
     "fit in shared_buffers), or is below it",
     "PostgreSQL's manual, random_page_cost (4.0 is for rotating disks with caching)",
     _judge,
+    volumes=("tables",),
 )

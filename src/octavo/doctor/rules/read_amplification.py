@@ -32,7 +32,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows which process"
         )
     fix, takes, _ = lines_for_smaller_pages(asked)
-    requests = asked.number_or_none("live.device.reads_per_second")
+    # The server counts for all volumes, a disk for itself.
+    requests = None if asked.is_spread else asked.number_or_none("live.device.reads_per_second")
     served = asked.number_or_none("live.device.read_bytes_per_second")
     size = f"; the disk served {human_size(served / requests)} a request" if requests and served else ""
     return Finding(
@@ -53,4 +54,5 @@ RULE = DoctorRule(
     "Franck Pachot, PostgreSQL on ARM (2022): 64 kB a request (rareq-sz) for reads of 8 kB; proc_pid_io(5), pg_stat_io",
     _judge,
     ("I/O request",),
+    volumes=("tables",),
 )

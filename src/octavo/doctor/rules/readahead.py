@@ -104,4 +104,5 @@ RULE = DoctorRule(
     "mm/readahead.c (without readahead one page at a time; when the next window is read)",
     _judge,
     ("readahead",),
+    volumes=("tables",),
 )

@@ -9,7 +9,8 @@ _USUAL = 4096  # mkfs.xfs's own; every kernel can mount it
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
-    if asked.has("host.fs.wal_elsewhere") and asked.flag("host.fs.wal_elsewhere"):
+    # Facts of a report that names no volumes.
+    if asked.volume is None and asked.has("host.fs.wal_elsewhere") and asked.flag("host.fs.wal_elsewhere"):
         raise NotApplicableError("pg_wal is a link or a mount: its filesystem is not examined")
     block, filesystem = asked.whole("setting.wal_block_size"), asked.whole("host.fs.block_bytes")
     if block >= filesystem:
@@ -41,4 +42,5 @@ RULE = DoctorRule(
     "filesystem that is written in part is read first); the preset oltp-blocks-wal measures it",
     _judge,
     ("WAL block", "filesystem block"),
+    volumes=("WAL",),
 )

@@ -2,13 +2,17 @@
 the WAL since the last checkpoint began.
 
 Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again; images are
-counted by its pg_get_wal_block_info (16 or later). Where the database does not have that extension they are unknown;
-nothing is created. The server's own counters lag: backends report once a second, so the images of the second before the
-recording are among the recorded ones; right after a checkpoint these are the majority.
+counted by its pg_get_wal_block_info (16 or later). Each stretch of the recording is counted separately, so that the
+trace has the commits of each; in a long recording several stretches are counted together. Where the database does not
+have that extension they are unknown; nothing is created. The server's own counters lag: backends report once a second,
+so the images of the second before the recording are among the recorded ones; right after a checkpoint these are the
+majority.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -23,6 +27,10 @@ from octavo.trace.wal import is_commit
 # block that a record has.
 MOST_BYTES = 1 << 30
 MOST_COUNTED = 1 << 28
+# Of so many stretches at most kinds are read one by one.
+MOST_STRETCHES = 256
+# After so many seconds no further stretch is read.
+MOST_SECONDS = 60.0
 _LIMITS = SessionLimits(statement_timeout="20s", lock_timeout="100ms")
 _KINDS = """
 SELECT "resource_manager/record_type" AS kind, count::bigint AS records, combined_size::bigint AS bytes,
@@ -59,6 +67,7 @@ class WalMeter:
         """Raises what `query` raises."""
         self._query, self._writer = query, writer
         self._began = self._before = self._counters(time)
+        self._ends = list[WalCounters]()
         self._checkpoint: int | None = None
         self._find_checkpoint(time)
 
@@ -67,6 +76,8 @@ class WalMeter:
         now, before = self._counters(time), self._before
         self._before = now
         self._find_checkpoint(time)
+        if now.position > (self._ends[-1] if self._ends else self._began).position:
+            self._ends.append(now)
         if now.records < before.records or now.position < before.position:
             return  # the counters were reset
         self._writer.wal(
@@ -81,9 +92,11 @@ class WalMeter:
     def finish(self, connection: UsersConnection, time: int) -> str | None:
         """Writes the last stretch, and the kinds of records of all of them and before. Returns why there are none."""
         self.take(time)
-        start, end = self._began.position, self._before.position
-        if end <= start:
+        if not self._ends:
             return None
+        if self._before.position == self._ends[-1].position:
+            self._ends[-1] = self._before  # nothing was logged at the end
+        start, end = self._began.position, self._ends[-1].position
         if end - start > MOST_BYTES:
             return f"the WAL grew by more than {MOST_BYTES >> 20} MB: its kinds are not read"
         try:
@@ -91,26 +104,48 @@ class WalMeter:
             if not found:
                 return "kinds of WAL records are unknown: CREATE EXTENSION pg_walinspect in this database gives them"
             schema, has_blocks = str(found[0]["schema"]), bool(found[0]["has_blocks"])
-            rows = _kinds(connection, schema, start, end)
+            stretches = self._kinds_by_stretch(connection, schema)
         except (psycopg.Error, HostError) as error:
             return f"kinds of WAL records are unknown: {' '.join(str(error).split())}"
-        images, note = dict[str, int](), None
+        images, note = [dict[str, int]() for _ in stretches], None
         try:
-            images = _images(connection, schema, start, end) if has_blocks else {}
+            if has_blocks and end - start <= MOST_COUNTED:
+                images = [
+                    _images(connection, schema, first.position, last.position)
+                    for first, last in _in_time((first, last) for first, last, _ in stretches)
+                ]
         except (psycopg.Error, HostError) as error:
             note = f"full-page images are not counted: {' '.join(str(error).split())}"
-        for row in rows:
-            kind = str(row["kind"])
-            self._writer.wal(
-                self._began.time, self._before.time, kind[:100],
-                records=int(row["records"]), full_page_images=images.get(kind, 0), bytes=int(row["bytes"]),
-                full_page_image_bytes=int(row["images"]), growth_bytes=0,
-            )  # fmt: skip
+        for (first, last, rows), counted in zip(stretches, images, strict=True):
+            for row in rows:
+                kind = str(row["kind"])
+                self._writer.wal(
+                    first.time, last.time, kind[:100],
+                    records=int(row["records"]), full_page_images=counted.get(kind, 0), bytes=int(row["bytes"]),
+                    full_page_image_bytes=int(row["images"]), growth_bytes=0,
+                )  # fmt: skip
         try:
             self._describe_before(connection, schema, has_blocks=has_blocks)
         except (psycopg.Error, HostError) as error:  # a checkpoint that ended meanwhile may have removed that WAL
             note = f"the WAL before the recording cannot be read: {' '.join(str(error).split())}"
         return note
+
+    def _kinds_by_stretch(
+        self, connection: UsersConnection, schema: str
+    ) -> list[tuple[WalCounters, WalCounters, list[dict[str, Any]]]]:
+        """From when until when, and the rows of `_kinds`. A stretch without WAL is part of the next one. Where one of
+        them cannot be read, as the last one before any of it is flushed, all are read as one. Raises as `_kinds`."""
+        together = -(-len(self._ends) // MOST_STRETCHES)
+        ends = self._ends[::-1][::together][::-1]
+        try:
+            return [
+                (first, last, _kinds(connection, schema, first.position, last.position))
+                for first, last in _in_time(pairwise([self._began, *ends]))
+            ]
+        except (psycopg.Error, HostError):
+            if len(ends) == 1:
+                raise
+        return [(self._began, ends[-1], _kinds(connection, schema, self._began.position, ends[-1].position))]
 
     def _find_checkpoint(self, time: int) -> None:
         """Writes when the last checkpoint began that began before the trace. Which one that is is not known until it
@@ -143,6 +178,15 @@ class WalMeter:
         return WalCounters(time, **values)
 
 
+def _in_time(stretches: Iterable[tuple[WalCounters, WalCounters]]) -> Iterator[tuple[WalCounters, WalCounters]]:
+    """The stretches, one after the other. Raises HostError when those before took too long."""
+    deadline = monotonic() + MOST_SECONDS
+    for stretch in stretches:
+        if monotonic() > deadline:
+            raise HostError(f"reading the WAL again took longer than {MOST_SECONDS:.0f} s")
+        yield stretch
+
+
 def _kinds(connection: UsersConnection, schema: str, start: int, end: int) -> list[dict[str, Any]]:
     """The rows of pg_get_wal_stats. `schema` is quoted already. Raises psycopg.Error and HostError."""
     with limited(connection, _LIMITS):
@@ -150,9 +194,7 @@ def _kinds(connection: UsersConnection, schema: str, start: int, end: int) -> li
 
 
 def _images(connection: UsersConnection, schema: str, start: int, end: int) -> dict[str, int]:
-    """How many full-page images records of each kind have; empty where that is too much WAL. Raises as `_kinds`."""
-    if end - start > MOST_COUNTED:
-        return {}
+    """How many full-page images records of each kind have. Raises as `_kinds`."""
     with limited(connection, _LIMITS):
         rows = connection.execute(_IMAGES.format(schema=schema).encode(), (start, end)).fetchall()
     return {str(row["kind"]): int(row["images"]) for row in rows}

@@ -1,7 +1,5 @@
 use crate::simulate::buffers::{BufferManager, Looked};
 
-/// Microseconds in which the background writer comes round at least (scan_whole_pool_milliseconds).
-const WHOLE_POOL: f64 = 120e6;
 /// Rounds over which it takes means (smoothing_samples).
 const SAMPLES: f64 = 16.0;
 /// Rounds that are made up for after a pause; by then there is nothing left to do.
@@ -10,8 +8,11 @@ const MOST_ROUNDS: u64 = 20;
 /// bgwriter_delay in microseconds, bgwriter_lru_maxpages and bgwriter_lru_multiplier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriterSettings {
-    /// Between two rounds.
+    /// Between two rounds, by the trace's clock.
     pub delay: u64,
+    /// In so many rounds it passes all buffers at least: scan_whole_pool_milliseconds over bgwriter_delay as it is set,
+    /// however long a round really takes.
+    pub rounds: f64,
     /// Pages of a round; 0 for no background writer.
     pub most: u64,
     /// How much more than was needed lately is made clean.
@@ -96,8 +97,7 @@ impl BackgroundWriter {
         if upcoming == 0.0 {
             self.allocations = 0.0;
         }
-        let least =
-            (count as f64 * each / (WHOLE_POOL / self.settings.delay.max(1) as f64)).floor();
+        let least = (count as f64 * each / self.settings.rounds.max(1.0)).floor();
         upcoming = upcoming.max(least + reusable_ahead);
         let (mut left, mut written, mut reusable) = (to_lap, self.beyond, reusable_ahead);
         while left > 0 && reusable < upcoming && written < self.settings.most {
@@ -151,6 +151,7 @@ mod tests {
     fn writer(most: u64) -> BackgroundWriter {
         BackgroundWriter::new(WriterSettings {
             delay: 200_000,
+            rounds: 600.0,
             most,
             multiplier: 2.0,
             scale: 1,
@@ -205,6 +206,20 @@ mod tests {
             manager.access(page, 0, 0, 0, 0);
         }
         assert_eq!(manager.counts().dirty_evictions, 1);
+    }
+
+    #[test]
+    fn a_round_passes_its_part_of_the_pool_however_much_of_the_trace_is_in_it() {
+        for delay in [20_000, 200_000, 2_000_000] {
+            let mut manager = dirty(1200, 1200);
+            manager.access(5000, 0, 0, 0, 0);
+            let mut one = BackgroundWriter::new(WriterSettings {
+                delay,
+                ..writer(100).settings
+            });
+            let found = rounds(&mut one, &mut manager, (0..50).map(|turn| turn * delay));
+            assert_eq!(found.len(), 50 * 2, "{delay}");
+        }
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn miniature(level: u32, readahead: u64, scale: u64) -> Server {
     };
     let writer = WriterSettings {
         delay: 200_000,
+        rounds: 600.0,
         most: 100,
         multiplier: 2.0,
         scale,

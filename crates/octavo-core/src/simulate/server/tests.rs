@@ -266,6 +266,7 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
         .collect();
     let writer = WriterSettings {
         delay: 200_000,
+        rounds: 600.0,
         most: 100,
         multiplier: 2.0,
         scale: 1,

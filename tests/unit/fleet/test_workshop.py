@@ -1,0 +1,197 @@
+"""Whose a host is: of one run at a time, as long as that is heard of; and put back when it is over."""
+
+# pyright: reportPrivateUsage=false
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from octavo.errors import HostError
+from octavo.fleet import workshop
+from octavo.fleet.workshop import WorkQueue
+
+
+@dataclass
+class FakeClock:
+    time: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@dataclass
+class FakeWorkshop:
+    """A run on this host, which is put back when it is closed."""
+
+    order: Any
+    asked: float = 0.0
+    open: frozenset[str] | None = None
+    left: bool = False
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def begin_again(self) -> None:
+        self.asked, self.open, self.left = workshop.time.monotonic(), None, False
+
+    def report(self) -> str:
+        return f"ready for {self.order.run}"
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    found = FakeClock()
+    monkeypatch.setattr(workshop, "time", found)
+    return found
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> Iterator[WorkQueue]:
+    found = WorkQueue()
+    monkeypatch.setattr(workshop, "BENCH", found)
+    monkeypatch.setattr(workshop, "Workshop", FakeWorkshop)
+    yield found
+    found.close()
+
+
+def order(run: str) -> Any:
+    return SimpleNamespace(run=run, host="a")
+
+
+def test_a_host_that_waits_stays_its_runs_as_long_as_that_goes_on(bench: WorkQueue, clock: FakeClock) -> None:
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    for _ in range(30):
+        clock.time += 60
+        workshop.hold("one")
+        workshop.hold("another")
+    with pytest.raises(HostError, match="a measures for the run one"):
+        workshop.begin(order("two"))
+    assert not first.closed.is_set()
+
+
+def test_a_run_that_is_heard_of_no_more_gives_way(bench: WorkQueue, clock: FakeClock) -> None:
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    workshop.hold("one")
+    clock.time += 599
+    with pytest.raises(HostError, match="a measures for the run one"):
+        workshop.begin(order("two"))
+    clock.time += 1
+    workshop.hold("another")
+    workshop.begin(order("two"))
+    assert first.closed.is_set()
+    assert bench.workshop is not None and bench.workshop.order.run == "two"
+
+
+@contextmanager
+def serving(bench: WorkQueue) -> Generator[None, None, None]:
+    """As in Octavo's own worker, whose main thread does the work."""
+    pause = threading.Event()
+    thread = threading.Thread(target=bench.serve)
+    thread.start()
+    try:
+        # What is asked for before the thread serves would be done here.
+        while not bench._serving:
+            pause.wait(0.001)
+        yield
+    finally:
+        bench.stop()
+        thread.join()
+
+
+@contextmanager
+def in_a_trial(bench: WorkQueue) -> Generator[Callable[[], None], None, None]:
+    """A trial goes on until what this gives is called, or to the end of the context."""
+    began, ends = threading.Event(), threading.Event()
+
+    def trial() -> None:
+        began.set()
+        assert ends.wait(60)
+
+    thread = threading.Thread(target=bench.do, args=(trial,))
+    thread.start()
+    try:
+        assert began.wait(60)
+        yield ends.set
+    finally:
+        ends.set()
+        thread.join()
+
+
+def left_in_a_trial(bench: WorkQueue) -> None:
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    with in_a_trial(bench) as end_trial:
+        workshop.leave("another")
+        assert not first.left
+        workshop.leave("one")
+        assert first.left and first.open == frozenset()
+        assert not first.closed.is_set()
+        end_trial()
+        assert first.closed.wait(60)
+    assert bench.workshop is None
+
+
+def test_a_host_that_is_left_in_a_trial_is_put_back_after_it(bench: WorkQueue) -> None:
+    with serving(bench):
+        left_in_a_trial(bench)
+
+
+def test_so_is_one_whose_worker_somebody_else_keeps(bench: WorkQueue) -> None:
+    left_in_a_trial(bench)
+
+
+def test_a_host_that_is_left_while_it_makes_itself_ready_is_put_back(
+    bench: WorkQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[FakeWorkshop] = []
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def make(of: Any) -> FakeWorkshop:
+        begun.set()
+        assert goes_on.wait(60)
+        made.append(FakeWorkshop(of))
+        return made[0]
+
+    monkeypatch.setattr(workshop, "Workshop", make)
+    thread = threading.Thread(target=workshop.begin, args=(order("one"),))
+    with serving(bench):
+        thread.start()
+        assert begun.wait(60)
+        workshop.leave("one")
+        goes_on.set()
+        thread.join()
+        assert bench.do(lambda: bench.workshop) is None
+    assert made[0].closed.is_set()
+
+
+def test_a_run_that_goes_on_before_the_trial_has_ended_keeps_its_host(
+    bench: WorkQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[Callable[[], None]] = []
+    monkeypatch.setattr(bench, "later", waiting.append)
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    workshop.leave("one")
+    workshop.begin(order("one"))
+    for put_back in waiting:
+        put_back()
+    assert bench.workshop is first
+    assert not first.closed.is_set()
+
+
+def test_what_goes_wrong_when_nobody_waits_is_in_the_log(bench: WorkQueue, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        raise HostError("no way back")
+
+    with serving(bench):
+        bench.later(fails)
+        bench.do(lambda: None)
+    assert "octavo: no way back" in capsys.readouterr().err

@@ -1,0 +1,42 @@
+"""The class of a host by its disk, and the names by which plans mean it."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.unit.planted import plant
+
+from octavo.host.host_class import host_class, is_of_class
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "reported", "device"),
+    [
+        ("nvme0n1", "", "0", "nvme"),
+        ("vda", "", "1", "virtio"),
+        ("sda", "ST4000NM0035", "1", "hdd"),
+        ("sda", "SAMSUNG", "0", "ssd"),
+        ("sda", "QEMU HARDDISK", "1", "virtual"),
+        ("sda", "QEMU HARDDISK", "0", "ssd"),
+        ("sda", "SAMSUNG", None, "none"),
+    ],
+)
+def test_a_virtual_disk_that_reports_to_rotate_is_no_hdd(
+    tmp_path: Path, name: str, model: str, reported: str | None, device: str
+) -> None:
+    number = tmp_path.stat().st_dev
+    files = {f"block/{name}/device/model": f"{model}\n"}
+    if reported is not None:
+        files[f"block/{name}/queue/rotational"] = f"{reported}\n"
+    sys = plant(tmp_path / "sys", files)
+    (sys / "dev/block").mkdir(parents=True)
+    (sys / f"dev/block/{os.major(number)}:{os.minor(number)}").symlink_to(sys / "block" / name)
+    assert host_class(tmp_path, sys).rpartition("-")[2] == device
+
+
+def test_the_name_that_such_a_disk_had_still_means_it() -> None:
+    mine = "x86_64-4kB-virtual"
+    assert all(is_of_class(mine, wanted) for wanted in (mine, "any", "x86_64-4kB-hdd"))
+    assert not any(is_of_class(mine, wanted) for wanted in ("aarch64-4kB-hdd", "x86_64-4kB-ssd", "x86_64-4kB-virtio"))
+    assert not is_of_class("x86_64-4kB-hdd", mine)
+    assert not is_of_class("virtual", "hdd")  # names of a hosts file mean themselves only
