@@ -38,12 +38,12 @@ def devices(sys: Path = _SYS) -> list[Path]:
 
 
 def disks_below(device: Path) -> list[Path]:
-    """The whole disks that a device of LVM, md or dm-crypt is made of; the device itself where it is one."""
+    """The whole disks that a device of LVM, md or dm-crypt is made of; the device itself if it is a disk."""
     return [found for found in family(device) if not _slaves(found)]
 
 
 def family(device: Path) -> list[Path]:
-    """The device and all that it is made of, each once."""
+    """The device and all devices that it is made of, each once."""
     found = {device: None}
     for slave in _slaves(device):
         found |= dict.fromkeys(family(slave))

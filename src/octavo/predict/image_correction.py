@@ -1,13 +1,13 @@
-"""Full-page images: what the recorded server counted over what the simulation of it has.
+"""Full-page images: the ratio of those that the recorded server counted to those that its simulation has.
 
 The simulated server logs an image of each page at its first change in the trace. The recorded one had logged some of
 them before the trace began, as its last checkpoint lies before that. How many transactions there were since then is
 counted by their commits in the WAL (pg_walinspect), or follows from the time of the checkpoint, or, in traces of
-earlier versions, from how much WAL there was (`checkpoint_wal_bytes`). What is left of the difference are hint bits,
-which change pages without an image where neither checksums nor wal_log_hints are on.
+earlier versions, from how much WAL there was (`checkpoint_wal_bytes`). The rest of the difference comes from hint bits,
+which change pages without an image if neither checksums nor wal_log_hints are on.
 
-Pages that are changed first after a checkpoint are those that are changed most, and may be fuller than those that
-follow: their images' bytes are those of the time before the trace.
+The pages that are changed first after a checkpoint are those that are changed most, and may be fuller than those that
+follow: the size of their images is taken from the time before the trace.
 """
 
 import math

@@ -293,8 +293,8 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
         )
     if request.until_checkpoint and trace.has_changes and not trace.has_commits_by_time:
         found.append(
-            "the trace does not have the commits of each second (pg_walinspect in the database gives them): each "
-            "transaction is taken to have equally many accesses, so that tables that were just loaded have too few "
+            "the trace does not have the commits of each second (it would with pg_walinspect in the database): all "
+            "transactions are assumed to have the same number of accesses, which gives newly loaded tables too few "
             "full-page images"
         )
     if request.memory is None:

@@ -22,7 +22,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if reads < _FEWEST or busy < _BUSY or written < _SHARE * served:
         return Ok(seen)
     if asked.is_spread:
-        raise UnknownError("a disk is busy, and the server does not count by volume what the checkpointer writes")
+        raise UnknownError("a disk is busy, but the server does not count the checkpointer's writes by volume")
     spread, timeout = asked.number("setting.checkpoint_completion_target"), asked.number("setting.checkpoint_timeout")
     lines = (
         (alter("checkpoint_completion_target", "0.9"), RELOAD)
