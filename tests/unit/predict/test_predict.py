@@ -216,7 +216,7 @@ def test_nothing_is_told_from_what_says_too_little(
 
 def test_nothing_is_told_from_the_accesses_of_one_relation(tmp_path: Path) -> None:
     files.cut(made(tmp_path / "t.octrace"), tmp_path / "part", 0, None, 7)
-    with pytest.raises(HostError, match="accesses of the relation 7 alone"):
+    with pytest.raises(HostError, match="only the accesses of the relation 7"):
         predict(Request(tmp_path / "part"))
 
 
