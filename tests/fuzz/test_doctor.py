@@ -16,7 +16,9 @@ from octavo.remote.hosts_file import RemoteHost
 from octavo.remote.ssh import HostAnswer
 
 _CASES = Path(__file__).parents[1] / "doctor_cases"
-_FACTS = tuple((_CASES / f"{name}.json").read_bytes() for name in ("rhel8-arm-64kb", "pod-hugetlb-0", "bare-metal-volumes"))
+_FACTS = tuple(
+    (_CASES / f"{name}.json").read_bytes() for name in ("rhel8-arm-64kb", "pod-hugetlb-0", "bare-metal-volumes")
+)
 _SOCKETS = (
     b"Num       RefCount Protocol Flags    Type St Inode Path\n"
     b"0000000000000000: 00000002 00000000 00010000 0001 01 27145 /run/postgresql/.s.PGSQL.5432\n"

@@ -35,7 +35,7 @@ def test_a_recording_is_written_to_the_file_that_was_made(
     writer.finish()
     assert target.read_text() == "root's"
     assert files.summarize(tmp_path / "moved")["page_size"] == 8192
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         recorder._new_trace(out, 8192)
 
 

@@ -131,7 +131,7 @@ def test_volumes_that_a_file_makes_up_are_none(value: Any) -> None:
 
 # What follows asks the kernel: /proc is on another filesystem than any directory for tests.
 def told(*rows: dict[str, Any]) -> Fact:
-    ours = [{"name": name, "location": "", "options": {}} for name in ("pg_default", "pg_global")]
+    ours: list[dict[str, Any]] = [{"name": name, "location": "", "options": {}} for name in ("pg_default", "pg_global")]
     return Fact("server.tablespaces", [*ours, *rows], "pg_tablespace")
 
 

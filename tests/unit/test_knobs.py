@@ -170,7 +170,7 @@ def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch
         ({"readahead": "1kB"}, "readahead: readahead is counted in memory pages"),
         ({"cpu_governor": "ondemand"}, "cpu_governor: this CPU's driver offers performance, powersave, not ondemand"),
         ({"huge_pages": "16MB"}, "huge_pages: this host has huge pages of 2MB, 1GB, not 16MB"),
-        ({"server_cpus": f"{min(os.sched_getaffinity(0))},9000"}, "server_cpus: CPU 9000 cannot be had"),
+        ({"server_cpus": f"{min(os.sched_getaffinity(0))},9000"}, "server_cpus: CPU 9000 is not available"),
     ],
 )
 def test_what_this_host_cannot_do_is_said(place: KnobTarget, levels: dict[str, str], reason: str) -> None:

@@ -113,6 +113,7 @@ def test_costs_are_compared_with_the_defaults_at_the_same_page_size(size: str) -
 def test_rounds_that_are_asked_for_are_a_limit_beside_a_budget() -> None:
     plan = find_plan("oltp-blocks-demo", rounds=3)[0]
     assert (plan.rounds, plan.last_round, plan.budget) == (3, 3, "10m")
+    assert find_plan("oltp-blocks-demo", loads=5)[0].loads == 5 != plan.loads
     fixed = changed_plan({"loads = 2": 'loads = 2\nbudget = "1h"\nstopping = "fixed"'})
     assert fixed.last_round == fixed.rounds == 4
 

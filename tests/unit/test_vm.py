@@ -314,7 +314,7 @@ def test_what_connecting_costs_cancels() -> None:
 @pytest.mark.parametrize("was", ["octavo-count 5 program ldxr ", "octavo-count 2 program swp "])
 def test_counters_that_are_not_whole_are_refused(was: str) -> None:
     console = "".join(printed(number, number) for number in range(6))
-    with pytest.raises(OctavoError, match="not 6 whole ones"):
+    with pytest.raises(OctavoError, match="instead of 6 whole ones"):
         atomics.read(console.replace(was, "x"), "max", "", 10)
 
 

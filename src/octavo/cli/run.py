@@ -25,6 +25,7 @@ def run(
         typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Set a factor's levels; repeatable."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Upper limit on rounds, even within a budget.")] = None,
+    loads: Annotated[int | None, typer.Option(help="How often each cell's data is loaded.")] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=2**31 - 1, help="Seed of the random order; by default drawn at random and stored."),
@@ -74,7 +75,7 @@ def run(
     work: Callable[[Notify], SessionResult]
     on_fleet = _fleet(fleet, scheduler)
     if resume is not None or retry_failed is not None:
-        others = (plan, set_ or None, rounds, seed, size, pgio_conf)
+        others = (plan, set_ or None, rounds, loads, seed, size, pgio_conf)
         if dry_run or any(one is not None for one in others):
             raise UsageError(
                 "--resume and --retry-failed continue with the run's own plan and seed; only --budget may be added"
@@ -97,7 +98,7 @@ def run(
             from octavo.cli import pgio_conf as original
 
             conf, levels = original.read(pgio_conf, plan)
-        chosen, text, repeat = _read(plan, set_ or [], levels, rounds, seed, size, budget)
+        chosen, text, repeat = _read(plan, set_ or [], levels, rounds, loads, seed, size, budget)
         if pgio_conf is not None:
             repeat += f" --pgio-conf {shlex.quote(pgio_conf)}"
         if dry_run:
@@ -182,6 +183,7 @@ def _read(
     changes: list[str],
     levels: Mapping[str, list[str]],
     rounds: int | None,
+    loads: int | None,
     seed: int | None,
     size: str | None,
     budget: str | None,
@@ -196,9 +198,10 @@ def _read(
         if not equals or not name or not value:
             raise UsageError(f"--set {change}: write FACTOR=LEVEL, or FACTOR=LEVEL,LEVEL")
         wanted[name.strip()] = [level.strip() for level in value.split(",")]
-    parsed, text = find_plan(plan, changes=wanted, rounds=rounds, size=size, budget=budget)
+    parsed, text = find_plan(plan, changes=wanted, rounds=rounds, loads=loads, size=size, budget=budget)
     words = ["octavo", "run", plan, *(word for change in changes for word in ("--set", change))]
     words += [] if rounds is None else ["--rounds", str(rounds)]
+    words += [] if loads is None else ["--loads", str(loads)]
     words += [] if size is None else ["--size", size]
     words += [] if budget is None else ["--budget", budget]
     words += [] if seed is None else ["--seed", str(seed)]

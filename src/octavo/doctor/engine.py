@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.lines import Line, written
-from octavo.doctor.storage_volumes import Content, Volume, volumes_of
+from octavo.doctor.storage_volumes import Content, ServerVolume, volumes_of
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["finding", "unknown", "ok", "not applicable"]
@@ -70,7 +70,7 @@ class Result:
     evidence: tuple[Fact, ...] = ()
     finding: Finding | None = None
     source: str = ""
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[ServerVolume, ...] = ()
 
     @property
     def severity(self) -> Severity | None:
@@ -119,7 +119,7 @@ def _order(result: Result) -> tuple[int, int]:
     return STATUSES.index(result.status), SEVERITIES.index(result.severity) if result.severity else 0
 
 
-def _of_volumes(rule: DoctorRule, facts: Facts, volumes: list[Volume]) -> list[Result]:
+def _of_volumes(rule: DoctorRule, facts: Facts, volumes: list[ServerVolume]) -> list[Result]:
     """A rule's results: one for all volumes of which it says the same."""
     concerned = [volume for volume in volumes if volume.contents.intersection(rule.volumes)]
     if len(volumes) < 2 or not concerned:
@@ -137,7 +137,7 @@ def _of_volumes(rule: DoctorRule, facts: Facts, volumes: list[Volume]) -> list[R
     ]
 
 
-def _of(volumes: tuple[Volume, ...], text: str) -> str:
+def _of(volumes: tuple[ServerVolume, ...], text: str) -> str:
     return f"{', '.join(map(str, volumes))}: {text}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from octavo.doctor.storage_volumes import OF_A_VOLUME, Volume
+from octavo.doctor.storage_volumes import OF_A_VOLUME, ServerVolume
 from octavo.errors import UsageError
 
 SCHEMA_VERSION = 1
@@ -115,7 +115,7 @@ class RuleFacts:
     tables and indexes are on several volumes, and what the server counts is of all of them.
     """
 
-    def __init__(self, facts: Facts, volume: Volume | None = None, *, is_spread: bool = False) -> None:
+    def __init__(self, facts: Facts, volume: ServerVolume | None = None, *, is_spread: bool = False) -> None:
         self._facts = facts
         self.volume, self.is_spread = volume, is_spread
         self.evidence: dict[str, Fact] = {}

@@ -5,7 +5,7 @@ from typing import Any
 
 from octavo.doctor.engine import DoctorRule, Result
 from octavo.doctor.facts import Fact, Facts
-from octavo.doctor.storage_volumes import OF_A_VOLUME, Volume, volumes_of
+from octavo.doctor.storage_volumes import OF_A_VOLUME, ServerVolume, volumes_of
 from octavo.units import format_size
 
 _COMBINED = "setting.io_combine_limit"
@@ -53,7 +53,7 @@ def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[DoctorRu
 class _Seen(Facts):
     """The facts, with those of a volume by their plain names."""
 
-    def __init__(self, facts: Facts, volume: Volume) -> None:
+    def __init__(self, facts: Facts, volume: ServerVolume) -> None:
         super().__init__(facts.values())
         self._prefix = f"volume.{volume.number}."
 

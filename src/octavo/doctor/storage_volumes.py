@@ -20,7 +20,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class ServerVolume:
     """A filesystem: where it is mounted, what of the server is on it, in words, and which tablespaces, by name.
 
     Tablespaces of one filesystem that have planner settings of their own are a volume of their own.
@@ -42,7 +42,7 @@ class Volume:
         return {"mount": self.mount, "holds": list(self.holds)}
 
 
-def as_row(volume: Volume) -> dict[str, Any]:
+def as_row(volume: ServerVolume) -> dict[str, Any]:
     """An entry of `host.volumes`."""
     return {
         "number": volume.number, "mount": volume.mount, "holds": list(volume.holds),
@@ -50,22 +50,22 @@ def as_row(volume: Volume) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def volumes_of(value: Any) -> list[Volume]:
+def volumes_of(value: Any) -> list[ServerVolume]:
     """Those of a value of `host.volumes`, which may be anybody's. None unless the data directory's is among them."""
-    found: dict[int, Volume] = {}
+    found: dict[int, ServerVolume] = {}
     for row in cast("list[Any]", value)[:MOST] if isinstance(value, list) else []:
         if isinstance(row, dict) and (one := _volume(cast("dict[str, Any]", row))) is not None:
             found.setdefault(one.number, one)
     return list(found.values()) if 0 in found else []
 
 
-def _volume(row: Mapping[str, Any]) -> Volume | None:
+def _volume(row: Mapping[str, Any]) -> ServerVolume | None:
     number, mount = row.get("number"), row.get("mount")
     holds, contents, spaces = (_words(row.get(name, [])) for name in ("holds", "contents", "tablespaces"))
     if isinstance(number, bool) or not isinstance(number, int) or not isinstance(mount, str) or not holds:
         return None
     kinds: tuple[Content, ...] = ("tables", "WAL")
-    return Volume(number, mount, holds, frozenset(kind for kind in kinds if kind in contents), spaces)
+    return ServerVolume(number, mount, holds, frozenset(kind for kind in kinds if kind in contents), spaces)
 
 
 def _words(value: Any) -> tuple[str, ...]:

@@ -17,10 +17,12 @@ def parse_plan(
     origin: str,
     changes: Mapping[str, list[str]] | None = None,
     rounds: int | None = None,
+    loads: int | None = None,
     size: str | None = None,
     budget: str | None = None,
 ) -> Plan:
-    """The checked plan of a TOML text in a size, with levels replaced by `changes`, and `rounds` and `budget` if given.
+    """The checked plan of a TOML text in a size, with levels replaced by `changes`, and `rounds`, `loads` and
+    `budget` if given.
 
     `rounds` given here are an upper limit even if the plan has a budget.
 
@@ -31,7 +33,7 @@ def parse_plan(
         content = choose_size(content, size)
         content |= {
             key: value
-            for key, value in (("rounds", rounds), ("most_rounds", rounds), ("budget", budget))
+            for key, value in (("rounds", rounds), ("most_rounds", rounds), ("loads", loads), ("budget", budget))
             if value is not None
         }
         plan = Plan.model_validate(content)

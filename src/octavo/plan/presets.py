@@ -57,6 +57,7 @@ def find_plan(
     *,
     changes: Mapping[str, list[str]] | None = None,
     rounds: int | None = None,
+    loads: int | None = None,
     size: str | None = None,
     budget: str | None = None,
 ) -> tuple[Plan, str]:
@@ -68,4 +69,5 @@ def find_plan(
     authors = authors_of(Path(wanted)) if own else ()  # before it is read: what only root can change by then stays so
     text = read_toml(Path(wanted), way_out=_WAY_OUT) if own else preset_text(wanted)
     with relative_to(Path(wanted).parent, authors):
-        return parse_plan(text, origin=wanted, changes=changes, rounds=rounds, size=size, budget=budget), text
+        plan = parse_plan(text, origin=wanted, changes=changes, rounds=rounds, loads=loads, size=size, budget=budget)
+        return plan, text

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from octavo.doctor.collect.storage import counted_disk, pg_wal_elsewhere, storage_facts
 from octavo.doctor.facts import Fact
-from octavo.doctor.storage_volumes import DATA, MOST, WAL, Content, Volume, as_row
+from octavo.doctor.storage_volumes import DATA, MOST, WAL, Content, ServerVolume, as_row
 from octavo.errors import HostError
 from octavo.home import resolve_by_steps
 from octavo.host.kernel_text import shown
@@ -107,7 +107,7 @@ def _facts(found: list[_Found], source: str, root: Path) -> tuple[list[Fact], di
     disks: dict[int, str | None] = {}
     for number, one in enumerate(found[:MOST]):
         mount = shown(str(one.path if one.problem else _mounted_at(one.path, root)))
-        volume = Volume(number, mount, tuple(one.holds), frozenset(one.contents), tuple(one.tablespaces))
+        volume = ServerVolume(number, mount, tuple(one.holds), frozenset(one.contents), tuple(one.tablespaces))
         rows.append(as_row(volume))
         before = f"volume.{number}."
         facts += [
