@@ -60,8 +60,8 @@ def _slaves(device: Path) -> list[Path]:
 
 
 def rotates(device: Path) -> bool | None:
-    """Whether a disk, or a device made of disks, reports that it rotates; None where it does not say, as where only
-    virtual disks below report 1.
+    """Whether a disk, or a device made of disks, reports that it rotates; None if that is unknown, as when only virtual
+    disks below it report 1.
 
     virtio_blk always does (drivers/block/virtio_blk.c, BLK_FEAT_ROTATIONAL), and a SCSI disk does unless its medium is
     reported as non-rotating (drivers/scsi/sd.c), which hypervisors seldom do. A device of LVM, md or dm-crypt reports 1

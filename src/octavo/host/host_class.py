@@ -17,9 +17,8 @@ _VIRTUAL = "virtual"
 def host_class(path: Path, sys: Path = Path("/sys")) -> str:
     """The class of this host, with the disk under an existing path: such as `x86_64-4kB-nvme`.
 
-    A disk is nvme, virtio or xen by its name, else ssd or hdd by what it says of itself, and virtual where a hypervisor
-    says that it rotates, whatever is below it; `none` where there is none that can be named (tmpfs, NFS, several
-    disks).
+    A disk is nvme, virtio or xen by its name, else ssd or hdd as it reports, and virtual if a hypervisor reports that
+    it rotates, whatever is below it; `none` if there is no single disk (tmpfs, NFS, several disks).
     """
     page = format_size(os.sysconf("SC_PAGE_SIZE"))
     return f"{platform.machine()}-{page}-{_device(device_under(path, sys))}"

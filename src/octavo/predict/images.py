@@ -1,4 +1,4 @@
-"""Full-page images of a transaction at a size: how many, how full the pages in them, and what is left for records."""
+"""Full-page images per transaction at a size: their number, how full their pages are, and the bytes of records."""
 
 import math
 

@@ -34,11 +34,12 @@ class SimulatedServer:
     """A server. Sizes are bytes; without a page cache (`None`) only its requests to the kernel are counted.
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
-    ("concentrated"), or each in turn ("spread"); else it is "merged". Above `dirty_background` (None: a tenth of the
-    page cache) the kernel writes, and what has been dirty for `dirty_expire`. This, the background writer's delay and
-    the interval of checkpoints (None: where the trace has them) are microseconds of the trace. The background writer
-    passes all buffers in `writer_rounds` rounds at least. WAL that passes through the page cache is `log_rate` bytes a
-    second, and `log_image` bytes for each full-page image, in files of `log_kept` bytes that are written over.
+    ("concentrated"), or each in turn ("spread"); else it is "merged". The kernel writes back above `dirty_background`
+    (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`. This, the background writer's
+    delay and the interval of checkpoints (None: where the trace has them) are microseconds of the trace. In each round
+    the background writer passes at least 1 / `writer_rounds` of the buffers. WAL that passes through the page cache is
+    `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files of `log_kept` bytes that are
+    written over.
     """
 
     data_block: int

@@ -2,11 +2,11 @@
 the WAL since the last checkpoint began.
 
 Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again; images are
-counted by its pg_get_wal_block_info (16 or later). Each stretch of the recording has its own, so that the trace has the
-commits of each; in a long recording several stretches have theirs together. Where the database does not have that
-extension they are unknown; nothing is created. The server's own counters are late: backends report once a second, so
-that the images of the second before the recording are among the recorded ones, and right behind a checkpoint these are
-most.
+counted by its pg_get_wal_block_info (16 or later). Each stretch of the recording is counted separately, so that the
+trace has the commits of each; in a long recording several stretches are counted together. Where the database does not
+have that extension they are unknown; nothing is created. The server's own counters lag: backends report once a second,
+so the images of the second before the recording are among the recorded ones; right after a checkpoint these are the
+majority.
 """
 
 from collections.abc import Callable, Iterable, Iterator
