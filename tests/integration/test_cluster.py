@@ -145,21 +145,32 @@ def test_a_bootstrap_server_that_was_killed_leaves_no_shared_memory(
                 with suppress(OSError):
                     if number not in before and b"--boot" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                         maps = Path(f"/proc/{pid}/maps").read_text().split()
-                        if names := {Path(one).name for one in maps if one.startswith("/dev/shm/PostgreSQL.")}:  # noqa: S108
+                        mapped = {Path(one) for one in maps if one.startswith("/dev/shm/PostgreSQL.")}  # noqa: S108
+                        # Before its first bytes are written nobody can tell whose the control segment is.
+                        if names := {one.name for one in mapped if any(one.read_bytes()[:4])}:
                             os.kill(pid, signal.SIGKILL)
                             its[number] = names
 
     stop = threading.Event()
     killer = threading.Thread(target=kill_it)
     killer.start()
+    failed = False
     try:
-        with Journal() as journal, pytest.raises(OctavoError, match="initdb failed"):
-            initialise(builds["8kB"], place / "data", journal, account, wal_segment=16 * MB, checksums=True)
+        for attempt in range(10):  # on a busy machine the bootstrap server may end before the thread sees it
+            with Journal() as journal:
+                try:
+                    initialise(
+                        builds["8kB"], place / f"data{attempt}", journal, account, wal_segment=16 * MB, checksums=True
+                    )
+                except OctavoError as error:
+                    failed = "initdb failed" in str(error)
+            if its:
+                break
     finally:
         stop.set()
         killer.join()
         trees.remove(place)
-    assert its
+    assert its and failed
     assert not its.keys() & segments(account.uid).keys()
     names = {name for found in its.values() for name in found}
     assert not names & {one.name for one in Path("/dev/shm").iterdir()}  # noqa: S108

@@ -36,6 +36,8 @@ _CONTROL, _MOST_BYTES = (0x9A503D32).to_bytes(4, sys.byteorder), 1024**2
 _LEAVING_SECONDS = 2.0
 # One that is being made is not mapped yet.
 _YOUNGEST_SECONDS = 1.0
+# Times of files are those of the last tick of the kernel's clock.
+_CLOCK_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ def remove(since: float, account: Account) -> bool:
 
     These are System V segments whose creator has ended and that no process has attached, and POSIX segments of that age
     that no process maps: control segments, whose postmasters have then ended, and the segments that they name. If that
-    is not possible they stay, about a megabyte.
+    is not possible they stay, about a megabyte. So does the control segment of a postmaster that was killed before it
+    wrote to it, because it looks like anybody's.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while any(one.attached for one in _segments(since, account.uid)) and time.monotonic() < deadline:
@@ -81,9 +84,8 @@ def remove(since: float, account: Account) -> bool:
     left = [one for one in _segments(since, account.uid) if not one.attached]
     if not left:
         return False
-    first = min(one.made for one in left)
-    time.sleep(min(max(0.0, first + 1 + _YOUNGEST_SECONDS - time.time()), 1 + _YOUNGEST_SECONDS))
-    names = _left(account.uid, first)
+    time.sleep(_YOUNGEST_SECONDS + _CLOCK_SECONDS)  # so that no segment of a dead one is too young
+    names = _left(account.uid, min(one.made for one in left))
     with suppress(OSError, OctavoError):
         if names:
             _as_account(["rm", "-f", "--", *names], account)
