@@ -592,7 +592,7 @@ def test_another_page_size_is_advised_where_there_is_one() -> None:
     arm = fix("kernel-page", large | {"host.machine": "aarch64"})
     assert arm[1].startswith("dnf install kernel-core")
     arm = fix("kernel-page", large | {"host.machine": "aarch64", "host.fs.block_bytes": 64 * kB})
-    assert arm[0].startswith("# first copy the data directory: its filesystem has blocks of 64 kB")
+    assert arm[0].startswith("# first copy the files: their filesystem has blocks of 64 kB")
 
 
 def test_pages_that_are_the_smallest_already_are_not_advised() -> None:

@@ -43,7 +43,7 @@ def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str
     return (
         (
             f"# a filesystem with blocks no larger than this kernel's pages ({human_size(page)}), on another device, "
-            "whose content is lost; copy the data directory there",
+            "whose content is lost; copy the files there",
             f"mkfs.xfs -b size={_SMALL_PAGE} DEVICE   # every kernel can mount it",
         ),
         "restart",
@@ -57,6 +57,6 @@ def _cannot_be_mounted(asked: RuleFacts) -> tuple[str, ...]:
     if block <= _SMALL_PAGE:
         return ()
     return (
-        f"# first copy the data directory: its filesystem has blocks of {human_size(block)}, which few kernels with "
+        f"# first copy the files: their filesystem has blocks of {human_size(block)}, which few kernels with "
         "pages of 4 kB mount",
     )

@@ -60,9 +60,9 @@ def _realign(mount: str, stripe: int, chunk: int, unit: int) -> tuple[tuple[str,
         return (
             (
                 "# an xfs made for other stripes, or for none, cannot be mounted for these; on another device:",
-                f"mkfs.xfs -d su={chunk},sw={stripe // chunk} DEVICE   # erases DEVICE; copy the data directory there",
+                f"mkfs.xfs -d su={chunk},sw={stripe // chunk} DEVICE   # erases DEVICE; copy the files there",
             ),
-            "a new filesystem, and the data directory copied to it",
+            "a new filesystem, and the files copied to it",
         )
     options = f"sunit={sunit // _SECTOR},swidth={stripe // _SECTOR}"
     if mount == "/":
@@ -96,7 +96,7 @@ def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | N
         f"written): {requests * writes:,.0f} a second, where RAID 10 makes {2 * writes:,.0f}",
         ("# data and WAL on RAID 10, of other disks: this erases them",
          "mdadm --create /dev/mdX --level=10 --raid-devices=4 DISKS"),
-        "a new filesystem, and the data directory copied to it",
+        "a new filesystem, and the files copied to it",
         f"cat /sys/block/{name}/md/level; iostat -x 10   # w/s of {name} and of its disks",
     )  # fmt: skip
 
