@@ -1,4 +1,4 @@
-"""What every test may use: a state directory of the tests' own, the shared builds, a journal, the command itself."""
+"""Fixtures for all tests: a separate state directory, the shared builds, a journal, the command itself."""
 
 import os
 import signal
@@ -23,19 +23,19 @@ from octavo.postgres.builds.cache import Build
 
 ROOT = Path(__file__).parents[1]
 
-# In other places, what a test takes says what it is.
+# In other directories the fixtures of a test determine its marker.
 _INTEGRATION, _END_TO_END = (Path(__file__).parent / name for name in ("integration", "e2e"))
 
 Octavo = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_configure() -> None:
-    # How long an example takes says nothing on a machine that others share.
+    # The duration of an example is meaningless on a shared machine.
     hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis.settings.load_profile("shared")
-    # A suite in the background of a shell inherits that these are ignored, and so would all that it interrupts.
+    # A suite in the background of a shell inherits that these signals are ignored, and so would all of its children.
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    # One that is told to stop takes away what it made.
+    # A suite that is stopped removes what it has made.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
 
@@ -57,7 +57,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    # A suite that is cut off never comes to its summary.
+    # A suite that is killed never prints its summary.
     if report.failed:
         print(f"\n{report.nodeid} failed in its {report.when} after {report.duration:.0f} s:", file=sys.__stderr__)
         print(report.longreprtext, file=sys.__stderr__, flush=True)
@@ -65,14 +65,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.fixture(scope="session")
 def machine() -> Path:
-    """The state directory that is the machine's own."""
+    """The machine's own state directory."""
     return octavo_home()
 
 
 @pytest.fixture(scope="session")
 def home(machine: Path) -> Iterator[Path]:
-    """OCTAVO_HOME for the session, gone at the end but for the builds, which the next one finds."""
-    del machine  # asked for first, as long as it is the environment's
+    """OCTAVO_HOME for the session, removed at the end except for the builds, which the next session uses."""
+    del machine  # requested first, while the environment still names it
     with shared_state() as directory:
         yield directory
 
@@ -90,14 +90,14 @@ def account() -> Account:
 
 @pytest.fixture(scope="session")
 def builds(home: Path) -> dict[str, Build]:
-    """Builds of 18 by data block."""
+    """Builds of 18, by data block."""
     with Journal() as journal:
         return shared_builds(journal)
 
 
 @pytest.fixture(scope="session", params=DATA_BLOCKS)
 def build(request: pytest.FixtureRequest, builds: dict[str, Build]) -> Build:
-    """Every test that takes it runs at each of these data blocks."""
+    """Parametrizes the test with each of these data blocks."""
     return builds[request.param]
 
 
@@ -120,15 +120,15 @@ def octavo(home: Path) -> Octavo:
 
 
 def memory_groups_of_runs(home: Path) -> set[Path]:
-    """The memory groups of servers that the runs of this state directory have made and that are there still; other
-    tests have theirs at the same time."""
+    """The existing memory groups of servers that the runs of this state directory have made; other tests have theirs at
+    the same time."""
     controller = cgroup.memory_controller()
     assert controller is not None
     return {group for token in tokens_of_runs(home) for group in controller.glob(f"octavo-{token[:8]}-*")}
 
 
 def tokens_of_runs(home: Path) -> list[str]:
-    """Of the journals of this state directory's runs, by which what they make is named."""
+    """The tokens in the journals of this state directory's runs, which name what the runs make."""
     with closing(sqlite3.connect(home / "octavo.sqlite")) as store:
         tokens = [token for (token,) in store.execute("SELECT token FROM run")]
     assert tokens
@@ -137,7 +137,7 @@ def tokens_of_runs(home: Path) -> list[str]:
 
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
-    """A plan of seconds: two cells and a control, read-write, two rounds."""
+    """A plan that takes seconds: two cells and a control, read-write, two rounds."""
     path = tmp_path / "tiny.toml"
     path.write_text(
         """

@@ -1,5 +1,5 @@
-"""Amounts that several rules compute from the same facts: available memory, pages that a server needs, its page
-tables."""
+"""Amounts that several rules compute from the same facts: available memory, the huge pages that a server needs, its
+page tables."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +13,16 @@ from octavo.units import format_size, human_size
 
 MB = 1024**2
 GB = 1024**3
-# Shared memory besides shared_buffers, before PostgreSQL 15 can be asked for it: seen here 6 to 13 % at 8 kB blocks
-# (docs/hugepages.md: 128 MB takes 144 MB, 16 MB takes 24 MB).
+# The share of shared memory besides shared_buffers, used before PostgreSQL 15, which reports the total. Measured 6 to
+# 13 % at 8 kB blocks (docs/hugepages.md: 128 MB needs 144 MB, 16 MB needs 24 MB).
 _BESIDE = 0.13
-# Values of shmem_enabled with which shared memory may get transparent huge pages.
+# Values of shmem_enabled that allow transparent huge pages for shared memory.
 SHMEM_THP = ("always", "within_size", "force")
 
 
 @dataclass(frozen=True, slots=True)
 class HugePages:
-    """The pages of the size that the server asks for, how many it needs, and how many it holds now."""
+    """The pages of the size that the server requests: how many it needs, and how many it holds now."""
 
     pool: PoolState
     needed: int
@@ -31,20 +31,20 @@ class HugePages:
 
 
 def memory_bytes(asked: RuleFacts) -> int:
-    """The memory that the server may have: the machine's, or less where a group limits it."""
+    """The memory available to the server: the machine's, or less if a control group limits it."""
     total, limit = asked.whole("host.memory.total_bytes"), asked.whole_or_none("host.memory.group_limit_bytes")
     return total if limit is None else min(total, limit)
 
 
 def server_cores(asked: RuleFacts) -> int | None:
-    """The CPUs that the server may use at once: the machine's, or fewer where its affinity, a cpuset or a limit of its
-    group says so. None where none of these is known."""
+    """The CPUs that the server may use at once: the machine's, or fewer if its affinity, a cpuset or a control group's
+    limit says so. None if none of these is known."""
     names = ("host.cores", "host.cpu.allowed_cores", "host.cpu.group_cores")
     return min((count for name in names if (count := asked.whole_or_none(name))), default=None)
 
 
 def shared_memory(asked: RuleFacts) -> int:
-    """All of the server's shared memory in bytes: as it says (15 and later), else estimated from shared_buffers."""
+    """The server's total shared memory in bytes: as reported (15 and later), else estimated from shared_buffers."""
     if asked.has("setting.shared_memory_size"):
         return asked.whole("setting.shared_memory_size")
     buffers = asked.whole("setting.shared_buffers")
@@ -52,7 +52,8 @@ def shared_memory(asked: RuleFacts) -> int:
 
 
 def on_huge_pages(asked: RuleFacts) -> bool:
-    """Whether shared memory is in huge pages: huge_pages_status (17 and later), else HugetlbPages in /proc."""
+    """Whether shared memory is in huge pages: from huge_pages_status (17 and later), else from HugetlbPages in
+    /proc."""
     status = asked.text_or_none("setting.huge_pages_status")
     if status in ("on", "off"):
         return status == "on"
@@ -60,7 +61,7 @@ def on_huge_pages(asked: RuleFacts) -> bool:
 
 
 def huge_pages(asked: RuleFacts) -> HugePages:
-    """Raises NotApplicableError where the kernel has no huge pages of the size that is asked for."""
+    """The pages for the server. Raises NotApplicableError when the kernel has no huge pages of the requested size."""
     default = asked.whole("host.huge.default_page_bytes")
     page = asked.whole_or_none("setting.huge_page_size") or default
     pool = next((one for one in pools(asked) if one.page == page), None)
@@ -77,7 +78,7 @@ def huge_pages(asked: RuleFacts) -> HugePages:
 
 
 def pools(asked: RuleFacts) -> list[PoolState]:
-    """The pools of all sizes."""
+    """The huge page pools of all sizes."""
     return [
         PoolState(
             row["page_bytes"], row["total"], row["free"], row["reserved"], row["surplus"], row.get("overcommit", 0),
@@ -89,7 +90,7 @@ def pools(asked: RuleFacts) -> list[PoolState]:
 
 
 def group_limits(asked: RuleFacts, page: int) -> list[GroupLimit]:
-    """The limits on pages of this size."""
+    """The control groups' limits on huge pages of this size."""
     return [
         GroupLimit(Path(row["group"]), row["name"], row["limit_bytes"], row["used_bytes"], row["reservations"])
         for row in asked.rows("host.huge.group_limits")
@@ -98,9 +99,9 @@ def group_limits(asked: RuleFacts, page: int) -> list[GroupLimit]:
 
 
 def tables_each(asked: RuleFacts, page: int) -> int:
-    """Page tables in bytes of one backend that has touched all of shared memory in pages of this size.
+    """The page tables, in bytes, of one backend that has touched all of shared memory in pages of this size.
 
-    Raises UnknownError where this machine makes its tables otherwise.
+    Raises UnknownError when this machine's page tables have another form.
     """
     machine = asked.text("host.machine")
     if not predictable(machine):
@@ -109,17 +110,18 @@ def tables_each(asked: RuleFacts, page: int) -> int:
 
 
 def least_read(asked: RuleFacts) -> int:
-    """The fewest bytes that a read past the page cache takes: a memory page, or the filesystem's block if larger."""
+    """The fewest bytes of a read that misses the page cache: a memory page, or the filesystem's block if larger."""
     return max(asked.whole("host.memory.page_bytes"), asked.whole_or_none("host.fs.block_bytes") or 0)
 
 
 def is_standby(asked: RuleFacts) -> bool:
-    """Whether it is known to be one."""
+    """Whether the server is known to be a standby."""
     return asked.has("server.in_recovery") and asked.flag("server.in_recovery")
 
 
 def set_buffers(asked: RuleFacts, size: int) -> tuple[Line, ...]:
-    """shared_buffers; first, with huge_pages = on, the pages without which a server with more of it does not start."""
+    """The line for shared_buffers. With huge_pages = on the lines for the pages come first: without them the server
+    would not start."""
     more = size > asked.whole("setting.shared_buffers") and asked.text_or_none("setting.huge_pages") == "on"
     pages = ("# first the huge pages for it, or it does not start with huge_pages = on: octavo hugepages plan",)
     return (*(pages if more else ()), alter("shared_buffers", format_size(size)))

@@ -1,5 +1,5 @@
-"""The changes between two reports of `--format json`: findings added, resolved, worse or better, or with other figures;
-and the page stack."""
+"""The changes between two reports of `--format json`: findings that were added, resolved, became worse or better, or
+have other figures; and the page stack."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,12 +12,12 @@ from octavo.doctor.sentences import shown
 from octavo.doctor.storage_volumes import DATA
 from octavo.errors import UsageError
 
-# Server, rule, and what is on the volume.
+# The key of a result: server, rule, and what is on the volume.
 _Key = tuple[str, str, str]
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """A report from a file. Raises UsageError when it is none."""
+    """Reads a report from a file. Raises UsageError when it is not one."""
     found = read_json(path)
     if not isinstance(found, dict):
         raise UsageError(f"{path} is not a report of octavo doctor --format json")
@@ -28,9 +28,9 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """By server and rule: `was` and `is` (a severity or a status), and the facts behind it that differ.
+    """The changes by server and rule: `was` and `is` (a severity or a status), and the facts behind it that differ.
 
-    `stay` are the findings that both have, with the facts that differ; `page_stack` the layers of another size.
+    `stay`: the findings of both reports, with the facts that differ. `page_stack`: the layers whose size changed.
     Raises UsageError when a report has another form.
     """
     try:
@@ -57,7 +57,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 
 
 def lines(changed: Mapping[str, Any]) -> list[str]:
-    """For people, what became worse first; then what stays, with its figures where they are others."""
+    """The changes as text, worse results first, then the findings that stay, with figures that changed."""
     rows = changed_lines(changed) or ["no finding was added, resolved or changed"]
     layers = [f"{row['layer']} at {row['server']}: {row['was']} → {row['is']}" for row in changed["page_stack"]]
     return [*rows, *layers, *(f"stays: {_what(row)} at {row['server']}: {row['is']}{_in_brackets(row['facts'])}"
@@ -65,7 +65,7 @@ def lines(changed: Mapping[str, Any]) -> list[str]:
 
 
 def changed_lines(changed: Mapping[str, Any]) -> list[str]:
-    """Findings that came, went, became worse or better, what became worse first."""
+    """The findings that were added, resolved, or became worse or better; worse results first."""
     return [
         f"{'better' if row['better'] else 'worse'}: {_what(row)} at {row['server']}: {row['was']} → {row['is']}"
         + _in_brackets(row["facts"])
@@ -74,7 +74,7 @@ def changed_lines(changed: Mapping[str, Any]) -> list[str]:
 
 
 def _what(row: Mapping[str, Any]) -> str:
-    """The rule, and which volume's result it is, where that is not the data directory's.
+    """The rule, with its volume unless that is the data directory's.
 
     >>> _what({"rule": "readahead", "volume": "pg_wal"}), _what({"rule": "swap", "volume": "data directory"})
     ('readahead (pg_wal)', 'swap')
@@ -87,7 +87,7 @@ def _in_brackets(facts: list[str]) -> str:
 
 
 def _layers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Layers that both have and whose size is another."""
+    """Layers of both reports whose size differs."""
     then, now = (
         {(server["server"], row["layer"]): row["value"] for server in report["servers"] for row in server["page_stack"]}
         for report in (before, after)
@@ -109,7 +109,8 @@ def _by_rule(report: Mapping[str, Any]) -> dict[_Key, Mapping[str, Any]]:
 
 
 def _first_held(result: Mapping[str, Any]) -> list[str]:
-    """What is named for each volume of a result; reports that name none are of the data directory's."""
+    """The first contents named for each volume of a result. Reports that name none are about the data directory's
+    volume."""
     return [str(volume["holds"][0]) for volume in result.get("volumes", ())] or [DATA]
 
 
@@ -131,5 +132,5 @@ def _row(key: _Key, then: Mapping[str, Any] | None, now: Mapping[str, Any] | Non
 
 
 def _rank(word: str) -> int:
-    """The worst is the lowest; everything that is no finding is alike."""
+    """The rank of a status: the worst is the lowest. All that are not findings rank equally."""
     return SEVERITIES.index(word) if word in SEVERITIES else len(SEVERITIES)

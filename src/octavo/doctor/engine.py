@@ -12,24 +12,24 @@ from octavo.doctor.storage_volumes import Content, ServerVolume, volumes_of
 Severity = Literal["error", "warning", "note"]
 Status = Literal["finding", "unknown", "ok", "not applicable"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-# "pg_settings: work_mem (command line)"
+# The source of a setting, as in "pg_settings: work_mem (command line)".
 _SOURCE = re.compile(r"^pg_settings: .* \(([a-z ]+)\)$")
 STATUSES: tuple[Status, ...] = ("finding", "unknown", "ok", "not applicable")
 
 
 @dataclass(frozen=True, slots=True)
 class Ok:
-    """Nothing to change; `seen` says what was looked at and found good."""
+    """Nothing to change. `seen` says what was checked."""
 
     seen: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`error`: the server dies, does not start or may lose data; `warning`: it costs much here; `note`: less.
+    """`error`: the server dies, does not start or may lose data. `warning`: a large cost here. `note`: a smaller one.
 
-    `cost` is computed for this host. `fix` are lines to be used as they are, `takes` what makes them hold (`reload`,
-    `restart`, `reboot`, `now`), `check` the command that shows that it is done.
+    `cost` is computed for this host. `fix` are the lines to use as they are, `takes` says what puts them into effect
+    (`reload`, `restart`, `reboot`, `now`), `check` is the command that verifies the change.
     """
 
     severity: Severity
@@ -42,10 +42,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DoctorRule:
-    """`asks` is the question, `finds` when the answer is a finding, `source` what the rule rests on.
+    """`asks` is the question, `finds` the condition for a finding, `source` the reference for the rule.
 
-    `layers` of the page stack are marked by a finding. A rule about storage is asked of each volume that holds one of
-    `volumes`, any other one of the server.
+    A finding marks these `layers` of the page stack. A rule about storage is evaluated for each volume that holds one
+    of `volumes`, any other rule once for the server.
     """
 
     name: str
@@ -59,9 +59,9 @@ class DoctorRule:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a rule said of these facts; `text` is what was seen, or why nothing can be said.
+    """The result of a rule for these facts. `text`: what was checked, or why there is no result.
 
-    `volumes` are those that it holds for, where the server's files are on several and the rule is about storage.
+    `volumes`: those that the result is for, if the server's files are on several and the rule is about storage.
     """
 
     rule: str
@@ -74,11 +74,11 @@ class Result:
 
     @property
     def severity(self) -> Severity | None:
-        """Of a finding."""
+        """The severity of a finding, otherwise None."""
         return self.finding and self.finding.severity
 
     def as_dict(self, *, running: bool = True, in_file: bool = False, managed: str | None = None) -> dict[str, Any]:
-        """For JSON; the lines to use as `lines.written` writes them."""
+        """The result for JSON, with its lines in the form of `lines.written`."""
         found: dict[str, Any] = {
             "rule": self.rule,
             "status": self.status,
@@ -100,7 +100,7 @@ class Result:
         return found
 
     def _sources(self) -> dict[str, str]:
-        """Where the settings that were asked for are from, by name, as pg_settings says it."""
+        """The sources of the settings that the rule used, by name, as in pg_settings."""
         return {
             fact.name.removeprefix("setting."): match[1]
             for fact in self.evidence
@@ -109,7 +109,8 @@ class Result:
 
 
 def examine(facts: Facts, rules: Iterable[DoctorRule]) -> list[Result]:
-    """Every rule's results, several where volumes differ in it: findings first, the worst of them before the others."""
+    """The results of all rules, several for a rule whose volumes differ: findings first, the worst before the
+    others."""
     volumes = volumes_of(facts["host.volumes"].value)
     results = [result for rule in rules for result in _of_volumes(rule, facts, volumes)]
     return sorted(results, key=_order)
@@ -120,7 +121,7 @@ def _order(result: Result) -> tuple[int, int]:
 
 
 def _of_volumes(rule: DoctorRule, facts: Facts, volumes: list[ServerVolume]) -> list[Result]:
-    """A rule's results: one for all volumes of which it says the same."""
+    """A rule's results, with one for all volumes that have the same result."""
     concerned = [volume for volume in volumes if volume.contents.intersection(rule.volumes)]
     if len(volumes) < 2 or not concerned:
         return [_apply(rule, RuleFacts(facts, *concerned))]
@@ -147,7 +148,8 @@ def _apply(rule: DoctorRule, asked: RuleFacts) -> Result:
     except UnknownError as reason:
         return Result(rule.name, "unknown", str(reason), source=rule.source)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # Facts of a file, or of a kernel that says odd things: one rule that they break does not hide the others.
+        # The facts may be from a file or an unusual kernel: if a rule fails on them, the other results must still be
+        # shown.
         return Result(rule.name, "unknown", f"the facts are inconsistent ({error!r})", source=rule.source)
     except NotApplicableError as reason:
         return Result(rule.name, "not applicable", str(reason), tuple(asked.evidence.values()), source=rule.source)

@@ -1,4 +1,4 @@
-"""Examining servers: one by its DSN, those of this host, a stopped one, or none yet."""
+"""Examining servers: one by its DSN, those of this host, a stopped one, or one that does not exist yet."""
 
 import os
 import re
@@ -22,22 +22,22 @@ from octavo.postgres.server_answers import WRONG
 from octavo.postgres.user_connection import UsersConnection, connect
 
 APPLICATION = "octavo doctor"
-# Anybody can listen on sockets with such names, as many as he likes, and never answer.
+# Any user can listen on any number of sockets with such names, and never answer.
 _MOST_SOCKETS = 100
 _SLOW_SECONDS = 5.0
 _MOST_SLOW, _MOST_SLOW_OF_A_USER = 20, 3
-# What one that was only found may have us wait, for all that it is asked in one look.
+# The longest total wait for the answers of a server found by its socket, over all queries of one examination.
 _MOST_WAITING_SECONDS = 30.0
-# And how long looking at it may take besides the time that it is watched: what it leads us to may not answer, either.
+# The longest time to examine it, not counting the time of watching: the paths that it names may not respond, either.
 _MOST_LOOKING_SECONDS = 60.0
 _SILENT = "not examined, because others do not respond; give it with --dsn"
 _PORT = re.compile(r"[0-9]{1,5}")
-# Where libpq is told to go by who started us.
+# Variables with which the caller directs libpq to a server.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
 
 
 def rules_of(dsn: str | None, subject: Subject) -> list[dict[str, Any]]:
-    """The results of a subject's rules for the server that the DSN names, or that libpq finds; nothing is watched.
+    """The results of a subject's rules for the server in the DSN, or the one that libpq finds, without watching it.
 
     Raises UsageError and HostError.
     """
@@ -49,7 +49,7 @@ def rules_of(dsn: str | None, subject: Subject) -> list[dict[str, Any]]:
 
 
 class ExaminedServer:
-    """A server that is looked at, once or again and again. `owner`: of its socket, where it was only found."""
+    """A server that is examined once or repeatedly. `owner`: the user of its socket, if it was found by that."""
 
     def __init__(self, name: str, connection: UsersConnection, owner: int | None = None) -> None:
         self.name = name
@@ -59,7 +59,7 @@ class ExaminedServer:
         self._known: list[Fact] = []
 
     def look(self, seconds: float, more: Iterable[Fact] = ()) -> dict[str, Any]:
-        """What is said of it now; `more` is known from elsewhere. Raises HostError as `facts`."""
+        """Examines the server now. `more`: facts known from elsewhere. Raises HostError like `facts`."""
         if self.owner is None:
             return self._look(seconds, more)
         try:
@@ -78,7 +78,7 @@ class ExaminedServer:
             raise HostError(self._not_postgres(error)) from error
 
     def facts(self, seconds: float) -> Facts:
-        """All facts of it now. Raises HostError when it has gone, or answers as no PostgreSQL does."""
+        """Reads all facts now. Raises HostError when the server is gone, or its answers are not PostgreSQL's."""
         import psycopg
 
         self.connection.waited = 0.0
@@ -103,7 +103,8 @@ class ExaminedServer:
 def look_at(
     patients: Sequence[ExaminedServer], seconds: float, more: Iterable[Fact] = ()
 ) -> Generator[dict[str, Any], None, None]:
-    """What is said of each now. Of several one that has gone, or is none, is a part that says so.
+    """Yields the report of each server. With several servers, one that is gone, or is not PostgreSQL, has a part with
+    the problem.
 
     Raises HostError when it is the only one.
     """
@@ -128,9 +129,9 @@ def _has_waited_enough(slow: Counter[int], owner: int) -> bool:
 
 
 def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]]]:
-    """The servers that are meant, and a part of the report for each that cannot be asked.
+    """The servers to examine, and a part of the report for each one that cannot be examined.
 
-    Raises UsageError and HostError when the one that is named refuses, HostError when there is none.
+    Raises UsageError and HostError when a server given by the user refuses, HostError when there is no server.
     """
     if dsn is not None or any(os.environ.get(name) for name in _TOLD):
         return [_connect(dsn)], []
@@ -155,7 +156,7 @@ def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]
             continue
         finally:
             slow[listener.owner] += time.monotonic() - began > _SLOW_SECONDS
-        # A server may listen in several directories. Of one in another PID namespace the pid is 0.
+        # A server may listen in several directories. The pid is 0 if it is in another PID namespace.
         pid, _ = peer_of(patient.connection.fileno())
         if asked.setdefault(pid or -len(asked) - 1, patient) is not patient:
             patient.close()
@@ -166,7 +167,7 @@ def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]
 
 
 def _ordered(found: list[Listener]) -> list[Listener]:
-    """Those of users with few of them first: one with many cannot hide the others."""
+    """Sockets of users with few of them come first, so that a user with many cannot hide the others."""
     by_owner = Counter(one.owner for one in found)
     return sorted(found, key=lambda one: by_owner[one.owner])
 
@@ -177,15 +178,16 @@ def _connect(dsn: str | None) -> ExaminedServer:
     connection = connect(dsn, APPLICATION, LIMITS, OLDEST)
     try:
         return ExaminedServer(f"host={connection.info.host} port={connection.info.port}", connection)
-    except psycopg.Error as error:  # it now says of its encoding what it has not said before
+    except psycopg.Error as error:  # it now reports its encoding, which it had not before
         connection.close()
         raise HostError(f"the server's responses are not PostgreSQL's: {error}") from None
 
 
 def _connect_to(listener: Listener) -> ExaminedServer:
-    """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in.
+    """Connects to a found server, as root under its own user's name: by default that is the superuser's, and peer
+    authentication accepts it.
 
-    Whoever listens there, no password goes to a server that nobody has named.
+    No password is sent, because the user has not named this server and anybody may listen there.
     """
     import pwd
 
@@ -193,16 +195,16 @@ def _connect_to(listener: Listener) -> ExaminedServer:
 
     user = None
     if os.geteuid() == 0:
-        # Whoever owns the socket may be anybody: nothing of root's environment is for him.
+        # The owner of the socket may be anybody: keep root's environment from him.
         forget_environment()
         try:
             user = pwd.getpwuid(listener.owner).pw_name
         except KeyError:
             raise HostError(f"{listener}: user {listener.owner} has no name") from None
     avoid_users_mounts(Path(listener.directory))
-    # Nothing is imported below: where Octavo is may be root's alone to read.
+    # Do not import below: only root may have read access to Octavo's files.
     with acting_as(listener.owner):
-        # Quoted: a directory may be named by anybody.
+        # Values are quoted: a directory may have any name.
         dsn = make_conninfo(
             host=listener.directory,
             port=listener.port,
@@ -230,9 +232,9 @@ def _not_asked(name: str, problem: str) -> dict[str, Any]:
 
 
 def on(pgdata: Path) -> ExaminedServer | None:
-    """The server that runs on a data directory, None when there is none to be seen.
+    """The server that runs on a data directory, or None when none is visible.
 
-    Raises HostError when it cannot be asked, UsageError when one may run there out of sight.
+    Raises HostError when it cannot be examined, UsageError when one may run there but is not visible.
     """
     from octavo.hugepages.postmaster_files import running_on
 
@@ -245,22 +247,23 @@ def on(pgdata: Path) -> ExaminedServer | None:
         raise UsageError(
             f"--pgdata {pgdata}: {error.strerror}; name the data directory, or use --before-start if there is none yet"
         ) from None
-    # The server's user writes both.
+    # The server's user writes both the path and the port.
     if found is None or not found.socket.startswith("/") or "," in found.socket or not _PORT.fullmatch(found.port):
         return None
     return _connect_to(Listener(found.socket, int(found.port), owner))
 
 
 def of_stopped(pgdata: Path, bindir: Path | None) -> dict[str, Any]:
-    """A cluster that does not run. Raises UsageError and HostError."""
+    """The report on a cluster that does not run. Raises UsageError and HostError."""
     return report.part(f"{pgdata} (stopped)", gather.of_stopped(pgdata, bindir))
 
 
 def of_program(program: Path) -> dict[str, Any]:
-    """A postgres for AArch64, wherever it runs. Raises UsageError."""
+    """The report on a postgres program for AArch64, which need not be this machine's architecture. Raises
+    UsageError."""
     return report.part(str(program), gather.of_program(program))
 
 
 def before_start(shared_buffers: int, huge_pages: str) -> dict[str, Any]:
-    """This host, for a server that does not exist yet."""
+    """The report on this host, for a server that does not exist yet."""
     return report.part("before the start of a server", gather.before_start(shared_buffers, huge_pages, Path("/")))

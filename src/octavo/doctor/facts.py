@@ -2,8 +2,8 @@
 
 Names contain the unit: `…_bytes`, `…_per_second`, `…_seconds`. `host.` is about the machine, `server.` and `setting.`
 are the server's own report, `live.` are differences over a few seconds. A setting is in bytes, seconds, a number, true
-or false, or text, according to its type in PostgreSQL's `pg_settings`. A value of null is known to be none. A fact is
-absent if its subject does not exist: a setting of a later version, a server that does not run yet.
+or false, or text, according to its type in PostgreSQL's `pg_settings`. Null means that there is known to be no value. A
+fact is absent if its subject does not exist: a setting of a later version, a server that does not run yet.
 """
 
 import math
@@ -18,16 +18,16 @@ SCHEMA_VERSION = 1
 
 
 class UnknownError(Exception):
-    """A fact that a rule needs cannot be known here; the reason is the message."""
+    """A fact that a rule needs cannot be determined; the message is the reason."""
 
 
 class NotApplicableError(Exception):
-    """The rule does not concern this server; the reason is the message."""
+    """The rule does not apply to this server; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value, and the file or view that it is from; or the reason why it is unknown, or absent."""
+    """A value with the file or view that it comes from, or the reason why it is unknown or absent."""
 
     name: str
     value: Any = None
@@ -37,18 +37,19 @@ class Fact:
 
     @property
     def is_known(self) -> bool:
-        """Whether it has a value, be it null."""
+        """Whether it has a value, which may be null."""
         return not (self.unknown or self.absent)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fact for JSON."""
         if self.absent:
             return {"absent": self.absent}
         return {"unknown": self.unknown} if self.unknown else {"value": self.value, "source": self.source}
 
 
 class Facts(Mapping[str, Fact]):
-    """Facts by name. One whose name ends in a dot holds for every name that begins so and is not here itself."""
+    """Facts by name. A fact whose name ends in a dot stands for all names with that prefix that have no fact of their
+    own."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._facts = {fact.name: _finite(fact) for fact in facts}
@@ -74,20 +75,20 @@ class Facts(Mapping[str, Fact]):
         return name in self._facts
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The facts for JSON."""
         return {name: fact.as_dict() for name, fact in self._facts.items()}
 
 
 def _finite(fact: Fact) -> Fact:
-    """JSON has no infinity, and no rule can do with one."""
+    """An infinite or undefined number becomes unknown: JSON has none, and no rule can use one."""
     if isinstance(fact.value, float) and not math.isfinite(fact.value):
         return Fact(fact.name, unknown=f"{fact.source} says {fact.value}")
     return fact
 
 
 def read_facts(document: Any) -> Facts:
-    """Facts as `as_dict` writes them, where a plain value stands for itself: alone, as `facts` of an object, or those
-    of the first server of a report. Raises UsageError when it is none of these."""
+    """Parses facts as written by `as_dict`; a plain value stands for itself. Accepts the facts alone, as `facts` of an
+    object, or those of the first server of a report. Raises UsageError for anything else."""
     found = document
     if isinstance(found, dict) and isinstance(servers := cast("dict[str, Any]", found).get("servers"), list):
         found = next(iter(cast("list[Any]", servers)), None)
@@ -109,10 +110,10 @@ def _fact(name: str, told: Any) -> Fact:
 
 
 class RuleFacts:
-    """The facts as one rule asks for them: `evidence` is what it asked for and got.
+    """The facts as one rule requests them. `evidence`: the facts that it has requested.
 
-    A rule that is asked of a volume gets that volume's facts of storage by their plain names. `is_spread`: blocks of
-    tables and indexes are on several volumes, and what the server counts is of all of them.
+    A rule that is evaluated for a volume gets that volume's facts of storage by their plain names. `is_spread`: tables
+    and indexes are on several volumes, so the server's counters are about all of them.
     """
 
     def __init__(self, facts: Facts, volume: ServerVolume | None = None, *, is_spread: bool = False) -> None:
@@ -121,7 +122,7 @@ class RuleFacts:
         self.evidence: dict[str, Fact] = {}
 
     def is_of_volume(self, name: str) -> bool:
-        """Whether the fact is this volume's own, and not the server's or the host's."""
+        """Whether the fact belongs to this volume, not to the server or the host."""
         return self.volume is not None and (
             name.startswith(OF_A_VOLUME) or self._facts.has_own(f"volume.{self.volume.number}.{name}")
         )
@@ -134,7 +135,7 @@ class RuleFacts:
         return self._facts[f"volume.{self.volume.number}.{name}"]
 
     def value(self, name: str) -> Any:
-        """Whatever it is. Raises UnknownError or NotApplicableError with the reason."""
+        """The value, of any type. Raises UnknownError or NotApplicableError with the reason."""
         fact = self._fact(name)
         if fact.absent:
             raise NotApplicableError(f"{name}: {fact.absent}")
@@ -202,11 +203,11 @@ class RuleFacts:
         return self.text(name) if self.has(name) else None
 
     def why_not(self, name: str) -> str:
-        """Why a fact has no value."""
+        """The reason why a fact has no value."""
         fact = self._fact(name)
         return fact.unknown or fact.absent or "there is none"
 
     def has(self, name: str) -> bool:
-        """Whether it is known and there is one."""
+        """Whether the fact is known and not null."""
         fact = self._fact(name)
         return fact.is_known and fact.value is not None

@@ -1,4 +1,4 @@
-"""Many hosts in one table, the worst first: `octavo doctor --format json` on each, over SSH."""
+"""Many hosts in one table, the worst first: runs `octavo doctor --format json` on each, over SSH."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from octavo.remote.ssh import HostAnswer
 from octavo.text import one_line
 from octavo.units import human_count
 
-# A host answers in a few seconds; a report of a server has some hundred kB.
+# Limits: a host answers in a few seconds, and the report of a server has some hundred kB.
 SECONDS = 60
 MOST_BYTES = 16 * 1024**2
 _MOST_SERVERS = 50
@@ -22,12 +22,13 @@ _LONGEST = 300
 
 
 def words_for(host: RemoteHost, interval: str) -> list[str]:
-    """The command for a host; the rows count findings, so its exit code does not."""
+    """The command for a host. Its exit code does not depend on findings, which the rows count."""
     return [*host.octavo, "doctor", "--format", "json", "--fail-on", "never", "--interval", interval]
 
 
 def rows_of(answer: HostAnswer) -> list[dict[str, Any]]:
-    """A row for each server of the host, or one with the problem. All text is on one line, and harmless."""
+    """One row per server of the host, or one row with the problem. All text is on one line, without control
+    characters."""
     host = {"host": answer.host.name, "class": answer.host.host_class}
     if answer.problem is not None:
         return [{**host, **_without(answer.problem)}]
@@ -45,7 +46,7 @@ def rows_of(answer: HostAnswer) -> list[dict[str, Any]]:
 
 
 def document(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """All rows, the worst first: by errors, then who could not be asked, then by warnings and notes."""
+    """All rows, the worst first: by errors, then hosts that could not be examined, then by warnings and notes."""
     ordered = sorted((dict(row) for row in rows), key=_badness)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -57,7 +58,7 @@ def document(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def headline(found: Mapping[str, Any]) -> str:
-    """The first line.
+    """The first line of the output.
 
     >>> headline({"rows": [{"host": "a", "problem": None}], "findings": {"error": 1, "warning": 0, "note": 2}})
     '1 server on 1 host: 1 error, 2 notes'
@@ -76,7 +77,7 @@ def headline(found: Mapping[str, Any]) -> str:
 
 
 def _none_found(asked: Sequence[Mapping[str, Any]]) -> str:
-    """What holds without a finding."""
+    """The text when there are no findings."""
     unknown = sum(row["unknown"] or 0 for row in asked)
     return f"no findings; {human_count(unknown, 'result')} unknown" if unknown else "nothing to change"
 

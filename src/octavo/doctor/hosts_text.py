@@ -15,7 +15,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": ""}
 
 
 def show(found: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
-    """A line for each server, the worst first; with `verbose` all its findings by name."""
+    """One line per server, the worst first; with `verbose` all its findings by name."""
     out.print(Text(headline(found), "bold"))
     out.print()
     table = Table("host", "server", "page", "block", *SEVERITIES, "worst", box=None, pad_edge=False)
@@ -39,7 +39,7 @@ def show(found: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The same as a Markdown document."""
+    """The same table as a Markdown document."""
     return "\n".join(_lines(found))
 
 

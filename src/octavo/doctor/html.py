@@ -1,4 +1,4 @@
-"""A report as one self-contained page in the look of Octavo's reports; every text is escaped."""
+"""A report as one self-contained page in the style of Octavo's reports; all text is escaped."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from octavo.doctor.sentences import evidence, layers, others, tally, unknowns, v
 from octavo.report.page_template import environment, style
 from octavo.text import printable
 
-# Names of layers and rules are not cut within a word, sizes stand below each other, and lines to copy are seen whole.
+# Layer and rule names do not wrap within a word, sizes are aligned, and lines to copy are shown in full.
 _STYLE = """
 .named tbody th { overflow-wrap: normal; }
 .stack th:nth-child(2), .stack td:nth-child(2) { text-align: right; white-space: nowrap; }

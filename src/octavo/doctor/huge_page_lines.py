@@ -9,7 +9,7 @@ from octavo.hugepages.needed import ServerPages
 
 
 def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
-    """What to write where, as exact lines."""
+    """The exact lines, and where to write them."""
     pool = wanted.pool
     server = ServerPages(
         source="facts",
@@ -39,7 +39,7 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
 
 
 def on_the_host(asked: RuleFacts) -> tuple[str, ...]:
-    """A comment where this is a container, which cannot change the pool of its host."""
+    """A comment for a container, which cannot change the pool of its host."""
     container = asked.text_or_none("host.container")
     return (f"# on the host of this container ({container}):",) if container else ()
 

@@ -1,4 +1,4 @@
-"""JSON of a file that a user names: reports to compare, and facts of another host."""
+"""JSON from a file that the user names: reports to compare, and facts of another host."""
 
 import errno
 import json
@@ -13,7 +13,7 @@ _MOST_BYTES = 64 * 1024**2
 
 
 def read_json(path: Path) -> Any:
-    """What the file holds. Raises UsageError when it cannot be read, is too large or is no JSON (NaN is none)."""
+    """The parsed content. Raises UsageError when the file cannot be read, is too large or is not JSON (NaN is not)."""
     try:
         content = careful_open.read_bytes(path, _MOST_BYTES)
     except OSError as error:
@@ -30,7 +30,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(content: bytes) -> Any:
-    """What the bytes say. Raises UsageError when they are no JSON."""
+    """The parsed content of the bytes. Raises UsageError when they are not JSON."""
     try:
         return json.loads(content, parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits)
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def _finite(text: str) -> float:
 
 
 def _of_64_bits(text: str) -> int:
-    """No fact is larger, and a float holds all of them."""
+    """The integer. Raises ValueError from 2^64 on: no fact is larger, and a float can hold all that are smaller."""
     if abs(number := int(text)) >= 2**64:
         raise ValueError(f"{text} is too large")
     return number

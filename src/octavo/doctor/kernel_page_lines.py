@@ -6,12 +6,12 @@ from octavo.units import format_size, human_size
 
 _LARGEST_BLOCK = 32768
 _SMALL_PAGE = 4096
-# What makes another block size hold, and how to check it.
+# What puts another block size into effect, and how to verify it.
 _AFTER_BUILD = ("dump and restore", "SHOW block_size;")
 
 
 def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str]:
-    """What to write, what makes it hold, and how to check it."""
+    """The lines to write, what puts them into effect, and how to verify it."""
     unit, page, block = least_read(asked), asked.whole("host.memory.page_bytes"), asked.whole("setting.block_size")
     if unit == page:
         larger = f"octavo build --data-block {format_size(min(unit, _LARGEST_BLOCK))}"
@@ -52,7 +52,8 @@ def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str
 
 
 def _cannot_be_mounted(asked: RuleFacts) -> tuple[str, ...]:
-    """A warning where the filesystem's blocks are larger than the pages of the other kernel."""
+    """A warning if the filesystem's blocks are larger than the pages of the other kernel, which then cannot mount
+    it."""
     block = asked.whole_or_none("host.fs.block_bytes") or 0
     if block <= _SMALL_PAGE:
         return ()

@@ -8,21 +8,21 @@ from octavo.postgres.setting_line import Setting
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A statement that only a running server can execute; left out for one that does not run."""
+    """A statement that only a running server can execute; omitted for a stopped one."""
 
     text: str
 
 
-# Text is a line for a shell or a file, or a comment.
+# A text line is for a shell or a file, or a comment.
 Line = str | Setting | Sql
 
-# The fact that says which managed service a server is of.
+# The fact that names the managed service of a server.
 MANAGED = "server.managed"
 RELOAD = Sql("SELECT pg_reload_conf();")
-# What says which unit a server is in: postgresql.service may be a target only (Debian) or another server's.
+# How to find a server's systemd unit: postgresql.service may be only a target (Debian) or another server's.
 EDIT_UNIT = "# systemctl edit $(ps -o unit= -p $(head -1 $PGDATA/postmaster.pid))"
 
-# Sources of pg_settings that win over postgresql.conf and ALTER SYSTEM.
+# Sources in pg_settings that take precedence over postgresql.conf and ALTER SYSTEM.
 _FIRST = {
     "command line": "on the server's command line (by Patroni, for example)",
     "environment variable": "by the server's environment",
@@ -33,7 +33,7 @@ _FIRST = {
 
 
 def alter(name: str, value: str) -> Setting:
-    """The line that sets it."""
+    """The line that sets the parameter."""
     return Setting(name, value)
 
 
@@ -45,12 +45,12 @@ def written(
     sources: Mapping[str, str] | None = None,
     managed: str | None = None,
 ) -> list[str]:
-    """The lines as they are used: a setting is a statement for a running server, else a line of postgresql.conf, as
-    `in_file` where the server refuses the statement (allow_alter_system = off).
+    """The lines in the form to use: a setting is a statement for a running server, else a line of postgresql.conf, also
+    with `in_file`, when the server refuses the statement (allow_alter_system = off).
 
-    `managed` is the managed service that it is, and what a setting is there: neither of the two is possible.
+    `managed` names the managed service and its term for a setting; there neither form is possible.
 
-    `sources` is where settings are from (pg_settings); a comment says where neither of the two has an effect.
+    `sources`: the sources of settings (pg_settings). A comment is added when neither form would take effect.
 
     >>> fix = (Setting("work_mem", "4MB"), RELOAD, "# more where it is needed")
     >>> written(fix, running=True)

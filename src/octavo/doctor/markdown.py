@@ -47,10 +47,10 @@ def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
 
 
 def plain(text: object) -> str:
-    """Text that Markdown makes nothing of, on one line."""
+    """The text on one line, with Markdown's special characters escaped."""
     return _SPECIAL.sub(r"\\\1", one_line(text))
 
 
 def _block(lines: list[str]) -> str:
-    """Lines as code by indentation, which nothing in them can end."""
+    """Lines as an indented code block, which no content can end."""
     return "\n".join(f"    {printable(line)}" for line in lines) + "\n"

@@ -1,4 +1,4 @@
-"""The lines that set what the planner assumes of storage, where the blocks of a rule's volume are read."""
+"""The lines for the planner's assumptions about storage, where the blocks of a rule's volume are read."""
 
 from octavo.doctor.facts import RuleFacts
 from octavo.doctor.lines import RELOAD, Line, Sql, alter
@@ -8,7 +8,8 @@ _CHECK = "SELECT spcname, spcoptions FROM pg_tablespace;"
 
 
 def planner_lines(asked: RuleFacts, name: str, value: str) -> tuple[tuple[Line, ...], str, str]:
-    """What to write, what makes it hold, and how to check it: for the server, or for the tablespaces of the volume.
+    """The lines to write, what puts them into effect, and how to verify it: for the server, or for the volume's
+    tablespaces.
 
     A tablespace's own setting takes precedence over the server's.
     """
@@ -27,7 +28,7 @@ def planner_lines(asked: RuleFacts, name: str, value: str) -> tuple[tuple[Line, 
 
 
 def server_lines(name: str, value: str) -> tuple[tuple[Line, ...], str, str]:
-    """The same for the server, where no tablespace has its own."""
+    """The same for the server, if no tablespace has its own setting."""
     return (alter(name, value), RELOAD), "reload", f"SHOW {name};"
 
 

@@ -14,10 +14,10 @@ SCHEMA_VERSION = 1
 
 
 def part(name: str, facts: Facts, problem: str | None = None) -> dict[str, Any]:
-    """What is said of one server; `problem` is why it could not be asked."""
+    """The report on one server. `problem`: why it could not be examined."""
     results = examine(facts, RULES.values())
-    running = not facts["server.connections"].absent  # what a server counts does not exist where it does not run
-    # A role may come from a dump: on a host that is seen it says nothing.
+    running = not facts["server.connections"].absent  # a stopped server has no counters
+    # A role may come from a dump. On a host that can be examined it proves nothing.
     managed = facts[MANAGED].value if facts["host.memory.page_bytes"].unknown else None
     in_file = facts["setting.allow_alter_system"].value is False  # 17 and later
     return {
@@ -34,7 +34,7 @@ def part(name: str, facts: Facts, problem: str | None = None) -> dict[str, Any]:
 
 
 def document(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """All servers; `findings` counts them by severity."""
+    """The report on all servers. `findings` counts them by severity."""
     servers = [dict(one) for one in parts]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -45,7 +45,7 @@ def document(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def counts(server: Mapping[str, Any]) -> dict[str, int]:
-    """Findings of a server by severity."""
+    """The number of findings of a server, by severity."""
     return {name: sum(1 for one in server["results"] if one["severity"] == name) for name in SEVERITIES}
 
 

@@ -1,4 +1,4 @@
-"""Sentences that the text, Markdown and HTML of a report have in common."""
+"""Sentences that the text, Markdown and HTML of a report share."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from octavo.units import format_size, human_count, human_duration, human_size
 
 _MOST = 80
 _SEVERAL = 3
-# The fact that a rule lacks, before the reason.
+# The fact that a rule lacks, which precedes the reason.
 _FACT = re.compile(r"^(volume\.[0-9]+\.)?(host|live|server|setting)\.[a-z0-9_.]+: ")
 # Settings in bytes.
 _SIZES = frozenset({
@@ -36,7 +36,7 @@ def verdict(server: Mapping[str, Any]) -> str:
 
 
 def _none_found(results: Sequence[Mapping[str, Any]]) -> str:
-    """What holds without a finding: rules that could not be examined found nothing wrong either."""
+    """The text without findings. Rules that could not be evaluated have not found the server to be good, either."""
     unknown = {one["rule"] for one in results if one["status"] == "unknown"}
     if not unknown:
         return "nothing to change"
@@ -44,7 +44,7 @@ def _none_found(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tally(server: Mapping[str, Any]) -> str:
-    """How many rules ended in each way."""
+    """The number of rules by status."""
     numbers = {word: sum(1 for one in server["results"] if one["status"] == word) for word in STATUSES}
     findings = human_count(numbers.pop("finding"), "finding")
     return ", ".join([findings, *(f"{number} {word}" for word, number in numbers.items() if number)])
@@ -60,7 +60,7 @@ def groups(server: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def unknowns(server: Mapping[str, Any]) -> list[str]:
-    """A sentence for each such reason.
+    """One sentence per such reason.
 
     >>> unknowns({"facts": {"host.": {"unknown": "the server runs on another host"}}, "results": [
     ...     {"rule": name, "status": "unknown", "text": "host.fs.type: the server runs on another host"}
@@ -76,7 +76,7 @@ def unknowns(server: Mapping[str, Any]) -> list[str]:
 
 
 def others(server: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Results that are no findings: rule, status and text; those that are unknown for one reason in one row."""
+    """Results that are not findings: rule, status and text. Those unknown for the same reason share a row."""
     shared = groups(server)
     reasons = {reason for reason, _ in shared}
     return [
@@ -90,7 +90,8 @@ def others(server: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def layers(server: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The page stack; of a host of which nothing is known without its layers, as `unknowns` has the reason."""
+    """The page stack; without the host's layers if nothing is known about the host, for which `unknowns` has the
+    reason."""
     of_host = _of_host(server)
     if of_host is None:
         return list(server["page_stack"])
@@ -99,19 +100,19 @@ def layers(server: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _of_host(server: Mapping[str, Any]) -> str | None:
-    """Why nothing is known of the host, None where something is."""
+    """Why nothing is known about the host, or None if something is."""
     reason = server["facts"].get("host.", {}).get("unknown")
     return reason if isinstance(reason, str) else None
 
 
 def evidence(result: Mapping[str, Any]) -> list[str]:
-    """Each fact that the rule asked for: its value, and where that is from."""
+    """Each fact that the rule requested, with its value and source."""
     return [f"{one['fact']} = {shown(one['fact'], one.get('value'))} ({one.get('source')})"
             for one in result["evidence"]]  # fmt: skip
 
 
 def shown(name: str, value: Any) -> str:
-    """A fact's value for people.
+    """A fact's value as text.
 
     >>> shown("host.memory.page_bytes", 65536), shown("server.connections", 7), shown("x", None), shown("x", [{}, {}])
     ('64kB', '7', 'none', '2 entries')

@@ -1,4 +1,4 @@
-"""The page stack of a server and its host, from facts: a row for each layer, and the findings that concern it."""
+"""The page stack of a server and its host, from facts: one row per layer, with the findings that concern it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from octavo.doctor.storage_volumes import OF_A_VOLUME, ServerVolume, volumes_of
 from octavo.units import format_size
 
 _COMBINED = "setting.io_combine_limit"
-# Layer, the fact that has its size, and facts that say more of it.
+# The layer, the fact with its size, and facts with details.
 _Layer = tuple[str, str, tuple[str, ...]]
 _LAYERS: tuple[_Layer, ...] = (
     ("CPU memory page", "host.memory.page_bytes", ()),
@@ -33,7 +33,7 @@ _LAYERS: tuple[_Layer, ...] = (
 def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[DoctorRule]) -> list[dict[str, Any]]:
     """`layer`, `size_bytes` (null where it is not known), `detail`, and `findings`: the rules that mark it.
 
-    Then the layers of other volumes than the data directory's that have another size there, or are marked.
+    Then the layers of other volumes whose size differs there from the data directory's, or which are marked.
     """
     layers = {rule.name: rule.layers for rule in rules}
     found = [result for result in results if result.status == "finding"]
@@ -51,7 +51,7 @@ def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[DoctorRu
 
 
 class _Seen(Facts):
-    """The facts, with those of a volume by their plain names."""
+    """The facts, with those of one volume by their plain names."""
 
     def __init__(self, facts: Facts, volume: ServerVolume) -> None:
         super().__init__(facts.values())
@@ -68,7 +68,7 @@ def _rows(
     of: Sequence[_Layer] = _LAYERS,
     number: int = 0,
 ) -> list[dict[str, Any]]:
-    """Layers of storage are marked by what is found of this volume, the others by all findings."""
+    """The rows of the layers. Findings of this volume mark layers of storage, all findings mark the others."""
 
     def marks(result: Result, layer: str, name: str) -> bool:
         here = not result.volumes or any(volume.number == number for volume in result.volumes)

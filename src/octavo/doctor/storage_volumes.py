@@ -1,8 +1,8 @@
-"""The volumes that a server's files are on, as facts have them, and the rules that are asked of each.
+"""The volumes that a server's files are on, in the form of facts, and the rules that are evaluated for each.
 
-`host.volumes` is a list of them, the data directory's first, with the number 0. Facts of storage of that one have
-plain names (`host.fs.type`); those of number 1 begin with `volume.1.` (`volume.1.host.fs.type`), as do settings that
-its tablespaces have of their own (`volume.1.setting.random_page_cost`).
+`host.volumes` is a list of them. The data directory's is the first, with the number 0, and its facts of storage have
+plain names (`host.fs.type`). Those of number 1 begin with `volume.1.` (`volume.1.host.fs.type`), as do its tablespaces'
+own settings (`volume.1.setting.random_page_cost`).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from octavo.text import one_line
 
 Content = Literal["tables", "WAL"]
-# Each volume has facts of its own that begin so.
+# The prefix of a volume's own facts.
 OF_A_VOLUME = ("host.fs.", "host.device.", "host.raid.", "live.device.")
 DATA, WAL = "data directory", "pg_wal"
 MOST = 16
@@ -21,9 +21,9 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class ServerVolume:
-    """A filesystem: where it is mounted, what of the server is on it, in words, and which tablespaces, by name.
+    """A filesystem: its mount point, a description of the server's files on it, and its tablespaces by name.
 
-    Tablespaces of one filesystem that have planner settings of their own are a volume of their own.
+    Tablespaces of one filesystem with their own planner settings form a volume of their own.
     """
 
     number: int
@@ -33,12 +33,12 @@ class ServerVolume:
     tablespaces: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """For people: `/wal (pg_wal)`."""
+        """The volume as text: `/wal (pg_wal)`."""
         named, more = self.holds[:_MOST_NAMED], len(self.holds) - _MOST_NAMED
         return one_line(f"{self.mount} ({', '.join(named)}{f' and {more} more' if more > 0 else ''})")
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The volume for JSON."""
         return {"mount": self.mount, "holds": list(self.holds)}
 
 
@@ -51,7 +51,7 @@ def as_row(volume: ServerVolume) -> dict[str, Any]:
 
 
 def volumes_of(value: Any) -> list[ServerVolume]:
-    """Those of a value of `host.volumes`, which may be anybody's. None unless the data directory's is among them."""
+    """Parses a value of `host.volumes`, which may be anything. Empty unless it includes the data directory's volume."""
     found: dict[int, ServerVolume] = {}
     for row in cast("list[Any]", value)[:MOST] if isinstance(value, list) else []:
         if isinstance(row, dict) and (one := _volume(cast("dict[str, Any]", row))) is not None:

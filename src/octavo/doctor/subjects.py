@@ -1,4 +1,4 @@
-"""The findings that other commands show for their subject, in the doctor's own words."""
+"""The findings that other commands show for their subject, in the doctor's wording."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -19,12 +19,12 @@ SUBJECTS: Mapping[Subject, tuple[str, ...]] = {
 
 
 def rules_on(subject: Subject, facts: Facts) -> list[dict[str, Any]]:
-    """The results of a subject's rules, as a report of the doctor has them."""
+    """The results of a subject's rules, in the form of a doctor's report."""
     return [one.as_dict() for one in examine(facts, [RULES[name] for name in SUBJECTS[subject]])]
 
 
 def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The findings among them for the terminal, each with its cost and what to do."""
+    """The findings among them for the terminal, each with its cost and remedy."""
     found = [one for one in results if one["status"] == "finding"]
     if not found:
         return []

@@ -15,7 +15,7 @@ _MOST_EVIDENCE = 4
 
 
 def show(report: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
-    """Prints all servers below each other. Lines to be copied are not broken, however narrow the terminal is."""
+    """Prints all servers in sequence. Lines to copy are not wrapped, however narrow the terminal is."""
     for at, server in enumerate(report["servers"]):
         if at:
             out.print()

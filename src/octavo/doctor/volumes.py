@@ -1,9 +1,9 @@
-"""The documented limits of cloud volumes: requests and bytes a second, by kind and size.
+"""The documented limits of cloud volumes: requests and bytes per second, by kind and size.
 
-The type of a volume is not visible inside a machine; the disk's model and size leave a few candidates. Sources: Amazon
-EBS volume types; "Azure managed disk types" and "Managed disk bursting" (MB are 10^6 bytes there); Google Cloud, "About
-Persistent Disk performance" (a baseline, and so much for each GiB on top) and "Hyperdisk performance limits". How the
-disks call themselves: the udev rules of azure-vm-utils, Google's "disk symlinks", and NVMe on EC2.
+A machine does not see the type of its volume; the disk's model and size leave a few candidates. Sources: Amazon EBS
+volume types; "Azure managed disk types" and "Managed disk bursting" (MB are 10^6 bytes there); Google Cloud, "About
+Persistent Disk performance" (a baseline plus an amount per GiB) and "Hyperdisk performance limits". The names that
+disks report: the udev rules of azure-vm-utils, Google's "disk symlinks", and NVMe on EC2.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ MIB, GIB, MB = 1024**2, 1024**3, 10**6
 
 @dataclass(frozen=True, slots=True)
 class VolumeKind:
-    """One kind at one size: what it gives for good; what it gives for a while, and for how many requests above that.
+    """One kind at one size: its sustained limits, its burst limits, and the requests that a full burst bucket holds.
 
-    `more` is the command that has it give more. `largest_request` bytes count as one request; 0 where any number does.
+    `more` is the command that raises its limits. `largest_request` bytes count as one request; 0 if size does not
+    matter.
     """
 
     name: str
@@ -29,27 +30,27 @@ class VolumeKind:
 
     @property
     def bytes_for_good(self) -> float:
-        """Bytes a second that it gives for good: less than its limit where the requests for them are given for a while
-        only."""
+        """The sustained bytes per second: less than the limit if the requests for them are only available in a
+        burst."""
         if not self.largest_request:
             return self.bytes_per_second
         return min(self.bytes_per_second, self.requests * self.largest_request)
 
     def lasts(self, requests: float) -> float:
-        """Seconds until a full bucket is empty at so many requests a second."""
+        """Seconds until a full bucket is empty at so many requests per second."""
         return self.bucket / (requests - self.requests)
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """A provider's volume: what it is called, its kinds at this size, and the command that shows its limits."""
+    """A provider's volume: its name, its kinds at this size, and the command that shows its limits."""
 
     name: str
     kinds: tuple[VolumeKind, ...]
     shows: str
 
 
-# Largest size in GiB of each performance tier of Azure's premium SSD, requests and MB a second. Up to P20 they burst.
+# The largest size in GiB, the requests and MB per second of each tier of Azure's premium SSD. Up to P20 they can burst.
 _PREMIUM = (
     ("P4", 32, 120, 25), ("P6", 64, 240, 50), ("P10", 128, 500, 100), ("P15", 256, 1100, 125), ("P20", 512, 2300, 150),
     ("P30", 1024, 5000, 200), ("P40", 2048, 7500, 250), ("P50", 4096, 7500, 250), ("P60", 8192, 16000, 500),
@@ -59,15 +60,15 @@ _BURSTS_UP_TO, _HALF_AN_HOUR = 512, 1800
 
 
 def cloud_of(platform: str | None, vendor: str, model: str, size: int) -> Cloud | None:
-    """Whose volume it is, by the machine's platform and the disk's vendor and model; None when it is none of these.
+    """The provider of a volume, by the machine's platform and the disk's vendor and model; None for any other disk.
 
-    A local disk of a cloud's machine is none.
+    A cloud machine's local disk is not a volume.
     """
     if model == "Amazon Elastic Block Store":
         return _amazon(size / GIB)
     if (vendor, model) == ("Google", "PersistentDisk") or model == "nvme_card-pd":
         return _google(size / GIB)
-    # Hyper-V's disks have these names everywhere.
+    # Hyper-V uses these names everywhere.
     if platform == "azure" and ((vendor, model) == ("Msft", "Virtual Disk") or model == "MSFT NVMe Accelerator v1.0"):
         return _azure(size / GIB)
     return None

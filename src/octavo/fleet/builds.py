@@ -1,4 +1,4 @@
-"""Builds that travel: made once for all hosts of an architecture, distribution and compiler, then sent to the others.
+"""Builds shared between hosts: each is made once per architecture, distribution and compiler, then sent to the others.
 
 A build depends on its source, options and compiler: its name has the digest of these. Hosts that need the same name,
 with the same distribution and processors, get it from the first of them. A host that cannot receive it makes its own,
@@ -24,15 +24,16 @@ from octavo.postgres.builds.make import ensure_builds, plan_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.units import human_count
 
-# Flags that make a build for the very CPU that it is compiled on.
+# Compiler flags that tie a build to the CPU on which it is compiled.
 _FOR_THIS_CPU = "=native"
-# Until workers that were started have found the scheduler.
+# How long to wait for newly started workers to reach the scheduler.
 _ARRIVAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class WantedBuild:
-    """A build that a host needs. `place`: where else it would run; `is_there`: in the host's cache."""
+    """A build that a host needs. `place` identifies the hosts it runs on; `is_there` is true when it is in the host's
+    cache."""
 
     name: str
     spec: BuildSpec
@@ -48,8 +49,8 @@ def spread(
     classes: Mapping[str, str],
     notify: Notify,
 ) -> None:
-    """Has every build that several hosts need made on one of them, and sent to the others. What goes wrong is told:
-    then hosts make their own. Those that are `expected` are waited for a little."""
+    """Makes every build that several hosts need on one of them and sends it to the others. Waits briefly for the
+    `expected` hosts. Failures are reported; the hosts affected then make their own builds."""
     names = sorted(hosts.wait_for(expected, _ARRIVAL_SECONDS))
     wanted: dict[str, list[WantedBuild]] = answers(
         hosts, [(name, wanted_here, workload, tuple(cells), classes.get(name)) for name in names], notify
@@ -78,7 +79,7 @@ def spread(
 
 
 def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[WantedBuild]:
-    """A task: the builds that these cells need here. Raises OctavoError without source or compiler."""
+    """A task: returns the builds that these cells need on this host. Raises OctavoError without source or compiler."""
 
     def work() -> list[WantedBuild]:
         mine, of = of_class or class_here(), workloads.find(workload)
@@ -105,7 +106,7 @@ def make_here(specs: Sequence[BuildSpec]) -> None:
 
 
 def _place(spec: BuildSpec) -> str:
-    """Where else a build runs that is made here: the same machine and distribution, with such flags the same CPU."""
+    """Where a build made here also runs: same machine and distribution, and the same CPU if a flag targets it."""
     place = f"{platform.machine()} {distribution()}"
     if any(flag.endswith(_FOR_THIS_CPU) for flag in spec.flags):
         from octavo.host.facts import cpu_model

@@ -1,8 +1,8 @@
 """The fleet's own authority: only holders of its certificates may connect to the scheduler and the hosts.
 
-Keys are elliptic (NIST P-256), made here, and never leave the state directory, except for a host's own key, which is
-sent to that host. Dask compares no host names: every certificate of the authority is valid everywhere in the fleet
-(docs/security.md).
+Keys are elliptic (NIST P-256) and made here. They never leave the state directory, except for a host's own key, which
+is sent to that host. Dask does not compare host names: every certificate of the authority is valid everywhere in the
+fleet (docs/security.md).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-# A host whose clock is behind would refuse a certificate that is valid from now on.
+# Certificates are valid from a day ago: a host whose clock is behind would refuse one that is valid only from now on.
 _SLACK = timedelta(days=1)
 _YEARS_OF_AUTHORITY = 10
 _DAYS = 825
@@ -30,17 +30,18 @@ HOST = "host"
 
 
 def directory() -> Path:
-    """Where the certificates and keys of this machine are: its owner's alone."""
+    """The directory of this machine's certificates and keys; only its owner can read it."""
     return make_directory(octavo_home() / "fleet", 0o700)
 
 
 def has_authority() -> bool:
-    """Whether this machine has the authority's key."""
+    """Whether the authority's key is on this machine."""
     return _file(f"{AUTHORITY}.key").exists()
 
 
 def authority_digest() -> str | None:
-    """The sha256 of the authority's certificate here, if there is one: whose certificates are accepted."""
+    """The sha256 of the authority's certificate on this machine, or None. Only that authority's certificates are
+    accepted."""
     try:
         return hashlib.sha256(_read(f"{AUTHORITY}.pem").encode()).hexdigest()
     except HostError:
@@ -48,7 +49,7 @@ def authority_digest() -> str | None:
 
 
 def make_authority() -> None:
-    """Makes the authority and the coordinator's certificate. Every certificate of an earlier authority is void then."""
+    """Makes the authority and the coordinator's certificate. Certificates of an earlier authority become invalid."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -75,9 +76,9 @@ def make_authority() -> None:
 
 
 def issue(name: str) -> dict[str, str]:
-    """A new certificate for that name with its key, as the texts of the files that its owner needs.
+    """Makes a certificate and key for that name; returns the texts of the files that its owner needs.
 
-    The coordinator's is written here as well. Raises HostError without the authority's key.
+    The coordinator's are also written here. Raises HostError without the authority's key.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -87,7 +88,7 @@ def issue(name: str) -> dict[str, str]:
     authority_key = serialization.load_pem_private_key(_read(f"{AUTHORITY}.key").encode(), password=None)
     authority = x509.load_pem_x509_certificate(_read(f"{AUTHORITY}.pem").encode())
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
-    if authority.public_key() != authority_key.public_key():  # killed while both were written
+    if authority.public_key() != authority_key.public_key():  # interrupted while writing the two
         raise HostError(f"{_file(AUTHORITY)}.key and .pem do not match; make new ones: octavo fleet init --renew")
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
@@ -116,7 +117,8 @@ def issue(name: str) -> dict[str, str]:
 
 
 def install(texts: dict[str, str]) -> None:
-    """Writes down what `issue` gave for this host. Raises HostError when it is not that."""
+    """Writes the files that `issue` made for this host. Raises HostError when the texts are not certificates and a
+    key."""
     try:
         files = {"ca.pem": texts["ca.pem"], f"{HOST}.pem": texts["certificate"], f"{HOST}.key": texts["key"]}
         if any(
@@ -131,9 +133,9 @@ def install(texts: dict[str, str]) -> None:
 
 
 def paths_of(role: str) -> tuple[str, str, str]:
-    """The files of the authority's certificate, and of the role's own certificate and key.
+    """The paths of the authority's certificate and of the role's own certificate and key.
 
-    Raises HostError when they are not there, when one has expired, or others than their owner may read the key.
+    Raises HostError when one is missing or expired, or when users other than the owner can read the key.
     """
     found = [_file(name) for name in (f"{AUTHORITY}.pem", f"{role}.pem", f"{role}.key")]
     for path in found:
@@ -146,7 +148,8 @@ def paths_of(role: str) -> tuple[str, str, str]:
 
 
 def _refuse_expired(path: Path, way_out: str) -> None:
-    """Raises HostError for what is no certificate, or not any more: a handshake would fail without saying why."""
+    """Raises HostError when the file is not a certificate or has expired: the TLS handshake would fail without a
+    reason."""
     from cryptography import x509
 
     try:

@@ -1,5 +1,5 @@
-"""A client of a scheduler, and the list of its workers. If nothing listens it fails at once; otherwise it waits as long
-as a busy scheduler needs.
+"""A client of a scheduler, and the list of its workers. Connecting fails at once if nothing listens; otherwise it waits
+as long as a busy scheduler needs.
 """
 
 import socket
@@ -8,25 +8,25 @@ from typing import Any
 from octavo.errors import HostError
 from octavo.fleet.tls import split_address, tls_address
 
-# To find out whether anybody listens; and at least to be answered, seconds. Of that Dask gives a fifth to its first
-# attempt, which has to suffice for a TLS handshake on a loaded machine.
+# Timeouts in seconds: for the check that something listens, and the shortest for the answer. Dask allots a fifth of the
+# latter to its first attempt, which has to suffice for a TLS handshake on a loaded machine.
 _REACH_SECONDS, _ANSWER_SECONDS = 10.0, 30.0
 
 
 def connect(scheduler: str, secured: Any) -> Any:
-    """Dask's client, with these certificates. Dask's own setting for connections counts where it is longer. Raises
+    """Returns a Dask client that uses these certificates. Dask's own connect timeout applies where it is longer. Raises
     HostError."""
     import distributed
     from dask import config, utils
 
-    # Their types are partly unknown.
+    # These modules are only partly typed.
     dask: Any = distributed
     configuration: Any = config
     units: Any = utils
     configured: float = units.parse_timedelta(configuration.get("distributed.comm.timeouts.connect"))
     address = tls_address(scheduler)
     try:
-        # Dask goes on trying to reach an address where nobody listens.
+        # Dask would keep retrying an address where nothing listens.
         socket.create_connection(split_address(address), timeout=_REACH_SECONDS).close()
         return dask.Client(
             address, security=secured, timeout=max(_ANSWER_SECONDS, configured), set_as_default=False,
@@ -40,9 +40,9 @@ def connect(scheduler: str, secured: Any) -> Any:
 
 
 def workers_of(client: Any) -> dict[str, Any]:
-    """What the scheduler knows of its workers, by address. Raises OSError when it does not answer.
+    """Returns what the scheduler knows of its workers, by address. Raises OSError when it does not answer.
 
-    Dask's `scheduler_info` returns what the client's own loop may have replaced meanwhile: that asks every two seconds
-    for no workers, and on a busy machine all of them seem to have left.
+    Dask's `scheduler_info` may return a value that the client's own loop has just replaced: every two seconds that loop
+    asks for zero workers, so on a busy machine all workers seem to have left.
     """
     return client.sync(client.scheduler.identity, n_workers=-1)["workers"]

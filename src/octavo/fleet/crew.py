@@ -1,4 +1,4 @@
-"""The stored facts about the hosts of a run: their numbers, properties, and which may take part."""
+"""The stored facts about the hosts of a run: their numbers, their properties, and which may take part."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,36 +9,36 @@ from octavo.host.host_class import ANY, is_of_class
 from octavo.plan.factors import HOST_CLASS
 from octavo.store.store import Store
 
-# What must be the same when a host takes part again: else its rounds would not compare.
+# These must not change when a host rejoins the run: otherwise its rounds would not be comparable.
 _SAME = ("hostname", "kernel", "cpu")
 _OF_A_HOST = ("host", "host_checks", "builds")
 
 
 class HostCrew:
-    """Begins with hosts, whose numbers are stored by then. `order` makes the run's order for a host, its number and
-    its room for datasets."""
+    """Prepares the hosts of a run after storing their numbers. `order` makes a host's RunOrder from its name, its
+    number and the space for its datasets."""
 
     def __init__(self, notes: "HostNotes", hosts: DaskHosts, order: Callable[[str, int, int | None], RunOrder]) -> None:
         self._notes, self._hosts, self._order = notes, hosts, order
 
     def begin(self, numbers: Mapping[str, int]) -> None:
-        """Asks these hosts, with their numbers in the run, to make themselves ready."""
+        """Asks these hosts, with their numbers in the run, to prepare for it."""
         self._notes.number(numbers)
         rooms = self._notes.hosts
         for host, number in numbers.items():
             self._hosts.begin(self._order(host, number, rooms[host].get("room_bytes")))
 
     def began(self, host: str, report: Report) -> str | None:
-        """Takes what a host is; why it is not to take part, if so."""
+        """Records a host's report. Returns the reason when the host may not take part, otherwise None."""
         return self._notes.began(host, report)
 
     def keep(self) -> None:
-        """Stores what `began` took."""
+        """Stores what `began` recorded."""
         self._notes.keep()
 
 
 class HostNotes:
-    """What is stored of the hosts: what each is, by name, and beside it what reports show of a host, of the first."""
+    """What is stored about the hosts: the facts of each, by name, and those of the first one, which reports show."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run
@@ -48,7 +48,7 @@ class HostNotes:
 
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
-        """By name: its number in the run, the room of its datasets, and what it is."""
+        """By name: the host's number in the run, the space for its datasets, and its facts."""
         return dict(self._facts.get("fleet", {}))
 
     @property
@@ -63,8 +63,9 @@ class HostNotes:
             self.note(fleet={**hosts, **{name: {**hosts.get(name, {}), "number": new[name]} for name in new}})
 
     def began(self, name: str, report: Report) -> str | None:
-        """Notes what a host is, for `keep`; why it may not take part: it is another one than before, of another class,
-        or has loads that were made on another host, which would be counted as independent ones."""
+        """Records a host's facts; `keep` stores them. Returns a reason when the host may not take part: its hardware or
+        kernel changed, its class does not fit, or it has loads copied from another host, which would be counted as
+        independent."""
         hosts = self.hosts
         before: Mapping[str, Any] = hosts[name].get("host", {})
         now = report.environment.get("host", {})
@@ -103,13 +104,13 @@ class HostNotes:
         return None
 
     def note(self, **facts: Any) -> None:
-        """Stores more."""
+        """Adds facts and stores them."""
         self._facts |= facts
         self._stored = False
         self.keep()
 
     def keep(self) -> None:
-        """Stores what was noted since: all of it is one document, which is written once for many hosts."""
+        """Stores what was recorded since the last call. All of it is one document, written once for many hosts."""
         if not self._stored:
             self._store.set_environment(self._run, self._facts)
             self._stored = True

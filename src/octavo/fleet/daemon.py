@@ -1,11 +1,11 @@
 """A separate process that outlives the process that started it: the scheduler, and the worker of a host.
 
-It is a Python of its own, which inherits neither locks nor files nor threads: the scheduler may be started by a
-coordinator in the middle of a run. It is identified by a file, and stopped by that, never by its name. Its log is
-limited, because anybody who can reach its port can make it log something.
+It is a separate Python process that inherits no locks, files or threads, because a coordinator may start the scheduler
+in the middle of a run. It is identified and stopped by its file, never by its name. The size of its log is limited,
+because anybody who can reach its port can make it log.
 
-`python -m octavo.fleet.daemon scheduler DESCRIPTOR LISTEN`, or `worker DESCRIPTOR SCHEDULER LISTEN NAME`, is run by
-`start`; the descriptor is that of a pipe on which it reports that it is ready.
+`start` runs `python -m octavo.fleet.daemon scheduler DESCRIPTOR LISTEN` or `worker DESCRIPTOR SCHEDULER LISTEN NAME`.
+The descriptor is a pipe on which the process reports that it is ready.
 """
 
 import fcntl
@@ -35,13 +35,13 @@ Ready = Callable[[], None]
 
 _PATIENCE_SECONDS = 60.0
 _BETWEEN_SECONDS = 0.05
-# Of a log that grows beyond the first the second is kept; how often it is looked at, in seconds.
+# A log larger than the first is cut to the second, in bytes. Then the seconds between two checks of its size.
 _LARGEST_LOG, _KEPT_OF_LOG = 8 * 1024**2, 1024**2
 _BETWEEN_LOOKS = 2.0
 
 
 def running(name: str) -> ProcessIdentity | None:
-    """The process of this name, if it lives."""
+    """The process of this name if it is running, otherwise None."""
     try:
         found = json.loads(read_text(_note(name)))
         identity = ProcessIdentity(int(found["pid"]), int(found["start_time"]), str(found["boot_id"]))
@@ -51,9 +51,9 @@ def running(name: str) -> ProcessIdentity | None:
 
 
 def start(name: str, *words: str) -> int:
-    """Starts the process unless it is there, and returns its pid once it is ready; the words are its arguments.
+    """Starts the process unless it is running. Returns its pid once it is ready. `words` are its arguments.
 
-    Raises HostError with the last line of its log when it ends before that.
+    Raises HostError with the last line of its log when the process ends before it is ready.
     """
     with _alone(name):
         if (there := running(name)) is not None:
@@ -73,7 +73,7 @@ def start(name: str, *words: str) -> int:
 
 @contextmanager
 def _alone(name: str) -> Generator[None, None, None]:
-    """Nobody else starts or stops it meanwhile: of two that were started, one would be known to nobody."""
+    """Holds a lock so that nobody else starts or stops it: of two started at once, one would not be in the file."""
     lock = os.open(directory() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -83,7 +83,7 @@ def _alone(name: str) -> Generator[None, None, None]:
 
 
 def _launch(name: str, writer: int, words: Sequence[str]) -> "subprocess.Popen[bytes]":
-    # Without -I the environment may say where Octavo is, but never the directory that we are in (-P).
+    # Without -I the environment may say where Octavo is, but the current directory is never searched (-P).
     python = [sys.executable, "-I" if sys.flags.isolated else "-P"]
     log = os.open(_log(name), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
@@ -96,7 +96,8 @@ def _launch(name: str, writer: int, words: Sequence[str]) -> "subprocess.Popen[b
 
 
 def stop(name: str) -> bool:
-    """Ends the process and waits until it is gone; whether there was one. Raises HostError when it does not end."""
+    """Ends the process and waits for its exit. Returns whether it was running. Raises HostError when it does not
+    end."""
     with _alone(name):
         identity = running(name)
         if identity is None:
@@ -112,14 +113,14 @@ def stop(name: str) -> bool:
 
 
 def main() -> None:
-    """What `start` runs: leaves who has started it, writes down who it is, and serves."""
+    """The entry point of the process that `start` runs: detaches from its parent, writes its identity, and serves."""
     name, writer, *words = sys.argv[1:]
     if os.fork():
         os._exit(0)
     code = 1
     try:
         interrupt_once()
-        os.umask(0o022)  # the servers' user has to reach builds and sockets
+        os.umask(0o022)  # the servers' user needs access to builds and sockets
         os.chdir("/")
         threading.Thread(target=_keep_short, args=(sys.stdout.fileno(),), name="log", daemon=True).start()
         me = itself()
@@ -137,7 +138,7 @@ def main() -> None:
         code = 0
     except (OctavoError, OSError) as error:
         print(f"octavo: {error}", file=sys.stderr)
-    except Exception:  # a defect: Python would say so only after the exit below
+    except Exception:  # a bug: print it now, because os._exit below would lose it
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -157,15 +158,15 @@ def _serve(name: str, words: Sequence[str], ready: Ready) -> None:
 
 
 def _keep_short(log: int) -> None:
-    """Cuts the log, which everybody appends to, whenever it has become too large."""
+    """Cuts the log, which is open for appending, whenever it has become too large."""
     while True:
         time.sleep(_BETWEEN_LOOKS)
-        with suppress(OSError):  # a full disk: once more
+        with suppress(OSError):  # a full disk: try again later
             cut_log(log)
 
 
 def cut_log(log: int) -> None:
-    """Leaves the end of a log that has become too large. What is written at that moment may be lost."""
+    """Keeps only the end of a log that has become too large. A line written at that moment may be lost."""
     size = os.fstat(log).st_size
     if size > _LARGEST_LOG:
         end = os.pread(log, _KEPT_OF_LOG, size - _KEPT_OF_LOG)

@@ -1,4 +1,4 @@
-"""The hosts of a fleet as the coordinator sees them: which are present, their orders, and their deliveries."""
+"""The hosts of a fleet as the coordinator sees them: which are present, their orders and their deliveries."""
 
 import contextlib
 import threading
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import Any, Self
 
-# Takes effect before Dask is imported.
+# This must come before the import of Dask.
 from octavo.fleet import dask_settings  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 # isort: split
@@ -24,20 +24,21 @@ from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
 from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.tls import BENCH, configured_security, quiet, security, tls_address
 
-# Its types are partly unknown.
+# The module is only partly typed.
 _dask: Any = distributed
 _wait = _dask.wait
 
-# How often it is looked who is there, in seconds; with hundreds of hosts it takes a twentieth of the time at the most.
+# Seconds between two checks of which hosts are present. With hundreds of hosts the checks take at most a twentieth of
+# the time.
 _BETWEEN_LOOKS = 1.0
 _PART_OF_LOOKS = 20
-# To fetch an answer that is there, and to hear the last one of a run; seconds.
+# Seconds to fetch a result that is ready, and to wait for the last results of a run.
 _FETCH_SECONDS = 60
 _LAST_WORDS_SECONDS = 60.0
-# For those that are left to be told so; seconds.
+# Seconds to notify the hosts that are still busy at the end of a run.
 _LEAVE_SECONDS = 10.0
 _FETCHED_AT_ONCE = 500
-# What Dask raises when a task did not come to its end, or its result not back. The last two a task may raise itself.
+# Dask raises these when a task did not finish or its result was lost. A task itself may raise the last two.
 _UNFINISHED = (FutureCancelledError, CancelledError, KilledWorker, NoValidWorkerError)
 _LOST = (*_UNFINISHED, TimeoutError, OSError)
 
@@ -54,7 +55,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What a host was asked; `event` makes an event of its answer and the time when that was there."""
+    """A request to a host. `event` makes an event from its result and the time at which the result was ready."""
 
     host: str
     seen: _Seen
@@ -63,13 +64,13 @@ class _Request:
 
 
 class DaskHosts:
-    """A connection to a scheduler that is made anew when it breaks. One thread uses it."""
+    """A connection to a scheduler, re-established when it breaks. Only one thread may use it."""
 
     def __init__(
         self, scheduler: str, revive: Callable[[], None] | None = None, tasks: Any = workshop, secured: Any = None
     ) -> None:
-        """`revive` is called before every connection: it starts the scheduler again unless that runs. `tasks` is the
-        module whose functions hosts are asked to run. `secured`: the certificates, those of the fleet if left out."""
+        """`revive` is called before every connection and starts the scheduler unless it is running. `tasks` is the
+        module whose functions the hosts run. `secured`: the certificates; by default the fleet's."""
         quiet()
         self._scheduler = tls_address(scheduler)
         self._security = secured or security(certificates.COORDINATOR)
@@ -87,16 +88,16 @@ class DaskHosts:
 
     @classmethod
     def of_others(cls, scheduler: str) -> Self:
-        """The workers of a Dask that somebody else keeps, with the certificates that Dask is configured with, or the
-        fleet's own."""
+        """Connects to the workers of an existing Dask cluster, with the certificates in Dask's configuration or else
+        the fleet's own."""
         return cls(scheduler, secured=configured_security())
 
     def present(self) -> frozenset[str]:
-        """Who was there when it was last looked; any thread may ask."""
+        """The hosts that were present at the last check. Any thread may call this."""
         return frozenset(self._seen)
 
     def wait_for(self, names: Collection[str], seconds: float) -> frozenset[str]:
-        """Who is there when all of these are, or after so many seconds."""
+        """Waits until all of these hosts are present, at most so many seconds. Returns the hosts that are present."""
         deadline = time.monotonic() + seconds
         while True:
             self.look()
@@ -105,26 +106,27 @@ class DaskHosts:
             time.sleep(_BETWEEN_LOOKS)
 
     def begin(self, order: RunOrder) -> None:
-        """Asks a host to make itself ready."""
+        """Asks a host to prepare for a run."""
         self._ask(order.host, self._tasks.begin, order, lambda report, _: Began(order.host, report))
 
     def measure(self, host: str, order: PartOrder) -> None:
-        """Asks a host for a part, after what it was asked for before."""
+        """Queues a part on a host, after its earlier orders."""
         self._ask(host, self._tasks.measure, order, lambda delivery, now: Delivered(host, delivery, now, order))
 
     def narrow(self, run: str, cells: Collection[str], names: Collection[str] | None = None) -> None:
-        """Tells hosts (these, or all) that of what they were asked for only these cells are still open: at once, not
-        as a task."""
-        # Who does not hear it measures more than is needed.
+        """Tells these hosts, or all, that only these cells of their orders are still undecided. This bypasses the task
+        queue."""
+        # A host that misses this message only measures more than it needs to.
         self._tell(names, self._tasks.narrow, run, sorted(cells))
 
     def hold(self, run: str, names: Collection[str]) -> None:
-        """Tells these hosts, at once, that the run goes on, so that they do not give way to another one."""
+        """Tells these hosts that the run is still active, so that no other run replaces it. This bypasses the task
+        queue."""
         self._tell(names, self._tasks.hold, run)
 
     def _tell(self, names: Collection[str] | None, work: Callable[..., None], *arguments: Any) -> threading.Thread:
-        """Has these hosts, or all, do at once what is no task, in a thread that ends when they have; who cannot be
-        reached does not hear of it."""
+        """Runs `work` on these hosts, or on all, outside of the task queue. Returns the thread that does so; it ends
+        when they are done. Hosts that cannot be reached are skipped silently."""
         client = self._client
         addresses = [seen.address for host, seen in self._seen.items() if names is None or host in names]
 
@@ -140,11 +142,11 @@ class DaskHosts:
     def finish(
         self, run: str, have: Callable[[str], dict[str, int]], names: Collection[str] | None = None
     ) -> list[Delivered]:
-        """Tells the hosts that are there (of these, or of all) that the run is over, and waits until they are as they
-        were found; returns what they had still to deliver, as when one came back at the last moment.
+        """Tells the present hosts (these, or all) that the run is over, and waits until they have restored their
+        settings. Returns what they had not delivered yet, for example after a reconnect at the last moment.
 
-        One that takes longer, because it is in a trial, puts itself back after that: its task here is dropped when we
-        leave, and it is told so.
+        A host that is still in a trial restores its settings after that trial: its task here is dropped when we leave,
+        and `leave` tells it so.
         """
         asked = {host for host in self._seen if names is None or host in names}
         answers: dict[str, Any] = {}
@@ -156,12 +158,12 @@ class DaskHosts:
         return [Delivered(host, delivery, time.time()) for host, delivery in answers.items() if delivery is not None]
 
     def ask_all(self, work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """The answers of the hosts that are there, without those that have none."""
+        """Runs `work` on all present hosts. Returns the results of those that answered."""
         return self._of_all(lambda _: (work, *arguments), None)
 
     def gather(self, orders: Sequence[Order]) -> list[Any]:
-        """The answers to orders, in their order, however long they take. Raises what the first that fails raises, and
-        HostError when a host is lost."""
+        """Runs the orders and returns the results in the same order, without a timeout. Raises the first task's error,
+        or HostError when a host is lost."""
         asked = self._submit_all(orders)
         try:
             return [self._answer(*one) for one in asked]
@@ -170,7 +172,7 @@ class DaskHosts:
                 self._client.cancel([future for _, _, future in asked if not future.done()])
 
     def answers(self, orders: Sequence[Order]) -> dict[str, Any]:
-        """The answers to orders, one a host, by host, however long they take; the error of one that fails."""
+        """Runs one order per host, without a timeout. Returns the result, or the OctavoError, by host."""
         found: dict[str, Any] = {}
         for host, seen, future in self._submit_all(orders):
             try:
@@ -190,7 +192,8 @@ class DaskHosts:
         return asked
 
     def _answer(self, host: str, seen: _Seen | None, future: Any) -> Any:
-        """What a task returned. Raises what it raised, with the host's name, and HostError when the host is lost."""
+        """Returns the task's result. Raises the task's error with the host's name, or HostError when the host is
+        lost."""
         while seen is not None:
             try:
                 return future.result(timeout=_BETWEEN_LOOKS)
@@ -209,7 +212,7 @@ class DaskHosts:
         raise HostError(f"{host} does not respond or was lost meanwhile; run the same command again")
 
     def _of_all(self, order: Callable[[str], tuple[Any, ...]], names: Collection[str] | None) -> dict[str, Any]:
-        """The answers of the hosts that are there, without those that have none."""
+        """Runs an order on every present host, or on these. Returns the results of those that answered."""
         if self._client is None:
             return {}
         asked = {
@@ -228,7 +231,7 @@ class DaskHosts:
         return found
 
     def next_event(self, seconds: float) -> HostEvent | None:
-        """What happened next; None when nothing does for so long."""
+        """Returns the next event, or None when there is none within so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             if time.monotonic() - self._looked >= self._between:
@@ -239,7 +242,7 @@ class DaskHosts:
                 return None
 
     def close(self) -> None:
-        """Lets go of the scheduler."""
+        """Closes the connection to the scheduler."""
         self._ended.put(None)
         if self._client is not None:
             with contextlib.suppress(Exception):
@@ -249,20 +252,20 @@ class DaskHosts:
     def _ask(self, host: str, work: Callable[..., Any], order: Any, event: Callable[[Any, float], HostEvent]) -> None:
         seen = self._seen.get(host)
         if self._client is None or seen is None:
-            return  # it has left: that is told
+            return  # it has left, which `look` reports
         future = self._submit(seen, work, order)
         seen.asked.add(future)
         asked = _Request(host, seen, future, event)
 
         def done(_: Any) -> None:
-            # The time is taken here: bringing many results may take longer than clocks may differ.
+            # Take the time here: fetching many results may take longer than the tolerated clock difference.
             self._ended.put((asked, time.time()))
 
         future.add_done_callback(done)
 
     def _fetch(self) -> None:
-        """Brings what has ended, in a thread of its own: many results in one message. What was cancelled is told by
-        `look`."""
+        """Fetches the results of finished tasks, in its own thread, many in one message. `look` handles cancelled
+        tasks."""
         while (first := self._ended.get()) is not None:
             ended = [first]
             with contextlib.suppress(Empty):
@@ -283,21 +286,21 @@ class DaskHosts:
         except _LOST as error:
             if _raised_by_task(ended.future, error):
                 self._events.put(Refused(ended.host, _reason(error)))
-            else:  # the host or the way to it: another look says which
+            else:  # either the host or the connection failed: the next look shows which
                 self._broken.add(ended.seen.identity)
         except Exception as error:
             self._events.put(Refused(ended.host, _reason(error)))
 
     def _submit(self, seen: _Seen, work: Callable[..., Any], *arguments: Any) -> Any:
         assert self._client is not None
-        self._submitted += 1  # what was asked for first is done first
+        self._submitted += 1  # first submitted, first done
         return self._client.submit(
             work, *arguments, workers=[seen.address], allow_other_workers=False, resources={BENCH: 1}, pure=False,
             retries=0, priority=-self._submitted,
         )  # fmt: skip
 
     def look(self) -> None:
-        """Finds out who is there now."""
+        """Updates the list of present hosts."""
         self._looked = began = time.monotonic()
         if self._client is None or self._client.status != "running":
             self._lost()
@@ -350,7 +353,7 @@ class DaskHosts:
 
 
 def _raised_by_task(future: Any, error: BaseException) -> bool:
-    """Whether the task raised it on its host, as with a full disk: then the host is there, and would do so again."""
+    """Whether the task itself raised this error on its host, for example for a full disk: the host is still present."""
     return future.status == "error" and not isinstance(error, _UNFINISHED)
 
 
@@ -361,7 +364,7 @@ def _reason(error: BaseException | None) -> str:
 
 
 def _together(futures: Sequence[Any], seconds: float) -> dict[Any, Any]:
-    """The results of those that have ended well, by their keys; empty when one of them cannot be had in so many
+    """The results of the tasks that succeeded, by key. Empty when one of them cannot be fetched within so many
     seconds."""
     good = [future for future in futures if future.status == "finished"]
     if len(good) < 2:
@@ -370,10 +373,10 @@ def _together(futures: Sequence[Any], seconds: float) -> dict[Any, Any]:
     try:
         results = client.sync(lambda: client.gather(good, asynchronous=True), callback_timeout=seconds)
         return {one.key: result for one, result in zip(good, results, strict=True)}
-    except Exception:  # whose it is shows when each is asked for by itself
+    except Exception:  # fetching them one by one shows which one failed
         return {}
 
 
 def _result(future: Any, results: Mapping[Any, Any], seconds: float) -> Any:
-    """What a task returned, out of these results or from its host. Raises what the task raised, or Dask."""
+    """The result of a task, from `results` or fetched from its host. Raises the task's error, or Dask's."""
     return results[future.key] if future.key in results else future.result(timeout=seconds)

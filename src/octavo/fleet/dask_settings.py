@@ -1,9 +1,9 @@
-"""Dask's configuration here: its defaults, the settings of `tls.quiet`, and from files and DASK_* variables only
-certificates and timeouts.
+"""The Dask configuration used here: Dask's defaults, the settings of `tls.quiet`, and only certificates and timeouts
+from configuration files and DASK_* variables.
 
-Other settings there may name code (preload, logging-file-config), which would run as the user of every part of a fleet,
-often root. It takes effect when this module is imported, which has to be before `distributed` is. A worker that
-somebody else has started keeps its settings.
+Other settings in those files may name code to run (preload, logging-file-config), and it would run as the user of every
+part of the fleet, often root. Importing this module applies the configuration, so import it before `distributed`. A
+worker that somebody else has started keeps its settings.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 
 from dask import config as _dask_config
 
-_config: Any = _dask_config  # its types are partly unknown
+_config: Any = _dask_config  # the module is only partly typed
 _KEPT = ("distributed.comm.tls", "distributed.comm.timeouts")
 
 

@@ -13,8 +13,8 @@ from octavo.remote.hosts_file import UNNAMED_CLASS, RemoteHost, read_fleet
 
 
 def host_estimates(target: FleetTarget, plan: Plan) -> dict[str, HostEstimate | str]:
-    """By host: the estimate, or in a line why there is none. The hosts of a file are asked over SSH, those of another
-    Dask cluster through its scheduler. Raises OctavoError when that does not answer."""
+    """For each host, the estimate or one line that says why there is none. The hosts of a file are asked over SSH,
+    those of another Dask cluster through its scheduler. Raises OctavoError when the scheduler does not answer."""
     content = plan.model_dump_json()
     if target.file is None:
         from octavo.fleet.dask_hosts import DaskHosts
@@ -35,7 +35,7 @@ def host_estimates(target: FleetTarget, plan: Plan) -> dict[str, HostEstimate | 
 
 
 def estimate_here(plan: str, of_class: str | None = None) -> str:
-    """A task, and what `octavo fleet host estimate` prints: the estimate of this host, as JSON."""
+    """A task, also the output of `octavo fleet host estimate`: this host's estimate as JSON."""
     return json.dumps(host_estimate(restore_plan(json.loads(plan)), of_class).as_dict())
 
 

@@ -7,14 +7,14 @@ from octavo.fleet.orders import Delivery, PartOrder, Report
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A host is there, for the first time or again."""
+    """A host has connected, for the first time or again."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A host is away: what it was asked will not be answered."""
+    """A host has disconnected: it will not answer pending requests."""
 
     host: str
 
@@ -29,8 +29,8 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A host has measured what `order` says, or had something left. `received`: when that was here, in seconds since
-    the epoch."""
+    """A host has measured `order`, or has delivered remaining trials (`order` is None). `received`: when they arrived
+    at the coordinator, in seconds since the epoch."""
 
     host: str
     delivery: Delivery
@@ -40,7 +40,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A host cannot do it."""
+    """A host cannot carry out what it was asked for."""
 
     host: str
     why: str

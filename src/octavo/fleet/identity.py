@@ -1,4 +1,4 @@
-"""The identity of an Octavo: the digest of its package's files."""
+"""The identity of an Octavo installation: the digest of its package's files."""
 
 import functools
 import hashlib
@@ -11,9 +11,9 @@ from octavo import __version__
 
 @functools.cache
 def package_digest() -> str:
-    """The sha256 of every file of the package, and of the version of Python.
+    """The sha256 of every file of the package, and of Python's version.
 
-    The extension module is left out: hosts of another architecture have another one of the same source.
+    The extension module is left out: it is a different file on each architecture, built from the same source.
     """
     digest = hashlib.sha256(".".join(platform.python_version_tuple()[:2]).encode())
     for name, file in sorted(_files(resources.files("octavo"), "")):
@@ -23,7 +23,7 @@ def package_digest() -> str:
 
 
 def versions() -> dict[str, str]:
-    """What `octavo fleet check` compares: all of these are equal on all hosts."""
+    """The versions that `octavo fleet check` compares: all of them must be equal on all hosts."""
     from importlib.metadata import version
 
     return {

@@ -16,19 +16,19 @@ from octavo.remote.ssh import HostAnswer, on_each
 from octavo.store.set_aside import SetAside
 from octavo.text import one_line
 
-# Where the worker of a host listens that the file says nothing of.
+# The port of a host's worker when the file gives none.
 _PORT = 8790
-# How long a host has for each command; its worker has to start within that.
+# The time limit in seconds for each command on a host; its worker has to start within that.
 COMMAND_SECONDS = 120
 _MOST_BYTES = 1024**2
 _MOST_SET_ASIDE = 100
-# Of what a host says of itself: so many things that disturb, each so long.
+# Limits on a host's report: the number of disturbances, and the characters of a text.
 _MOST_DISTURBED, _LONGEST = 50, 300
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """A host as `fleet check` sees it; `problem` is why it cannot take part, in a line."""
+    """A host as `fleet check` sees it. `problem`: one line that says why it cannot take part, or None."""
 
     name: str
     versions: dict[str, str]
@@ -37,22 +37,22 @@ class HostFacts:
 
 
 def scheduler_of(fleet: FleetFile) -> str:
-    """Where the scheduler listens. Raises UsageError when the file does not say."""
+    """The address of the scheduler. Raises UsageError when the file has none."""
     if fleet.scheduler is None:
         raise UsageError('the hosts file has no scheduler; write [fleet] and below it scheduler = "ADDRESS:8786"')
     return fleet.scheduler
 
 
 def send_certificates(hosts: Sequence[RemoteHost]) -> list[HostAnswer]:
-    """Makes a certificate for every host and sends it there, and one for this machine."""
+    """Makes a certificate for every host and sends it there; also makes one for this machine."""
     made = {host.name: json.dumps(certificates.issue(host.name)).encode() for host in hosts}
     certificates.issue(certificates.COORDINATOR)
     return ask_hosts(hosts, lambda _: ["install"], made)
 
 
 def renew_authority(fleet: FleetFile) -> None:
-    """Makes a new authority. What runs accepts certificates of an earlier one until it ends: workers that are left on
-    hosts are stopped. Raises UsageError while the fleet runs."""
+    """Makes a new authority. Running processes accept the earlier authority's certificates until they end, so workers
+    left on hosts are stopped. Raises UsageError while the fleet runs."""
     if certificates.has_authority():
         if daemon.running(daemon.SCHEDULER) is not None:
             raise UsageError(
@@ -64,7 +64,7 @@ def renew_authority(fleet: FleetFile) -> None:
 
 
 def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
-    """What the hosts are, in their order; equal to each other and to this Octavo, or with a problem."""
+    """Returns the facts of the hosts, in their order. A host that differs from this Octavo has a `problem`."""
     from octavo.fleet.identity import versions
 
     ours, authority = versions(), certificates.authority_digest()
@@ -72,8 +72,8 @@ def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
 
 
 def _facts_of(answer: HostAnswer, ours: Mapping[str, str], authority: str | None = None) -> HostFacts:
-    """What a host's answer says, whatever it is; `ours` are the versions here, `authority` is the digest of this
-    machine's."""
+    """Parses a host's answer, which may be anything. `ours`: the versions here. `authority`: the digest of this
+    machine's authority."""
     name = answer.host.name
     if answer.failure is not None:
         return HostFacts(name, {}, [], answer.failure)
@@ -97,7 +97,7 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str], authority: str | None
 
 
 def classes_of(hosts: Sequence[RemoteHost]) -> dict[str, str]:
-    """The class of each host that the file gives one, or that answers what it is."""
+    """The class of each host: from the file, or else from the host itself. Hosts that do not answer are left out."""
     named = {host.name: host.host_class for host in hosts if host.host_class != UNNAMED_CLASS}
     for answer in ask_hosts([host for host in hosts if host.name not in named], lambda _: ["class"]):
         if answer.failure is None:
@@ -106,8 +106,8 @@ def classes_of(hosts: Sequence[RemoteHost]) -> dict[str, str]:
 
 
 def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
-    """The trials that no store will take, here (`host` is empty) and on the hosts that answer: `host`, `run`, `reason`
-    and `file` of each."""
+    """The trials that cannot be stored, on this machine (`host` is empty) and on the hosts that answer: `host`, `run`,
+    `reason` and `file` of each."""
     found = [{"host": "", **row} for row in SetAside.of_this_home().rows()]
     for answer in ask_hosts(hosts, lambda _: ["set-aside"]):
         try:
@@ -122,10 +122,10 @@ def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
 
 
 def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
-    """Starts the scheduler, unless it is there, and the hosts' workers; whether there was none before.
+    """Starts the scheduler, unless it is running, and the hosts' workers. Returns whether the scheduler is new.
 
-    Raises HostError when no host can be started; those that cannot are told. Whatever ends it early, a scheduler and
-    workers that it has started are stopped: of one that answered too late the worker may run.
+    Raises HostError when no host can be started; `tell` is called for each host that cannot. On any error the scheduler
+    and workers that it started are stopped: the worker of a host that answered too late may be running.
     """
     address = scheduler_of(fleet)
     new = daemon.running(daemon.SCHEDULER) is None
@@ -145,13 +145,13 @@ def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
 
 
 def start_scheduler(address: str) -> int:
-    """Starts the scheduler here, unless it is there; its pid. Raises HostError."""
+    """Starts the scheduler here unless it is running. Returns its pid. Raises HostError."""
     certificates.paths_of(certificates.COORDINATOR)
     return daemon.start(daemon.SCHEDULER, address)
 
 
 def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[str, str]:
-    """Starts the workers of the hosts (of these, or of all) where they are not there; by name what stood in the way."""
+    """Starts the workers of these hosts, or of all, unless they are running. Returns the errors by host."""
     address = scheduler_of(fleet)
     chosen = [host for host in fleet.hosts if names is None or host.name in names]
 
@@ -163,7 +163,7 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
 
 
 def stop(fleet: FleetFile) -> dict[str, str]:
-    """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
+    """Stops the workers, which restores their hosts' settings, and the scheduler. Returns the errors by host."""
     failed = _stop_workers(fleet)
     stop_scheduler()
     return failed
@@ -174,13 +174,13 @@ def _stop_workers(fleet: FleetFile) -> dict[str, str]:
 
 
 def stop_scheduler() -> None:
-    """Stops the scheduler here and removes what it has left."""
+    """Stops the scheduler here and removes its scratch directory."""
     daemon.stop(daemon.SCHEDULER)
     shutil.rmtree(scheduler_scratch(), ignore_errors=True)
 
 
 def scheduler_scratch() -> Path:
-    """Where Dask's scheduler has its own files, gone with it."""
+    """The scratch directory of Dask's scheduler, removed when it stops."""
     return certificates.directory() / "dask-scheduler"
 
 
@@ -189,7 +189,7 @@ def ask_hosts(
     words: Callable[[RemoteHost], Sequence[str]],
     inputs: Mapping[str, bytes] | None = None,
 ) -> list[HostAnswer]:
-    """Runs `octavo fleet host` with these words on every host; the answers in the order of the hosts."""
+    """Runs `octavo fleet host` with these words on every host. Returns the answers in the order of the hosts."""
 
     def command(host: RemoteHost) -> list[str]:
         return [*host.octavo, "fleet", "host", *words(host)]

@@ -1,5 +1,5 @@
 """The fleet's listener. Anybody who can reach its address can connect: a connection without a certificate is closed
-after seconds, and the number of such connections is limited, so that the fleet's own always get a descriptor."""
+after a few seconds, and the number of such connections is limited, so that the fleet's own always get a descriptor."""
 
 import resource
 from typing import Any
@@ -9,23 +9,23 @@ from distributed.comm.registry import backends
 from tornado.ioloop import IOLoop
 
 HANDSHAKE_SECONDS = 10.0
-# The hosts of a fleet may all come at the same moment, before any has shown its certificate.
+# All hosts of a fleet may connect at the same moment, before any has shown its certificate.
 _MOST_STRANGERS, _PART_OF_DESCRIPTORS = 512, 4
 
 
 def most_strangers() -> int:
-    """How many connections may be without a certificate at once: a quarter of this process's descriptors at most."""
+    """How many connections may be without a certificate at once: at most a quarter of this process's descriptors."""
     return min(_MOST_STRANGERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _PART_OF_DESCRIPTORS)
 
 
 class GuardedListener(tcp.TLSListener):
-    """Dask's, which waits for a handshake for ever."""
+    """Dask's TLS listener with a timeout for handshakes, which Dask's own lacks."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        dask: Any = super()  # its types are partly unknown
+        dask: Any = super()  # Dask is only partly typed
         dask.__init__(*arguments, **options)
         self._most = most_strangers()
-        # Who has shown no certificate yet, the oldest first.
+        # Connections that have not shown a certificate yet, the oldest first.
         self._strangers: dict[Any, None] = {}
 
     async def _prepare_stream(self, stream: Any, address: Any) -> Any:
@@ -45,11 +45,11 @@ class GuardedListener(tcp.TLSListener):
 
 
 class GuardedBackend(tcp.TLSBackend):
-    """TLS with this listener."""
+    """Dask's TLS backend with this listener."""
 
     _listener_class = GuardedListener
 
 
 def guard() -> None:
-    """What listens with TLS in this process does so in this way."""
+    """Makes every TLS listener of this process a GuardedListener."""
     backends["tls"] = GuardedBackend()

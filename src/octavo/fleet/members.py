@@ -14,41 +14,41 @@ class Hosts(Protocol):
     """Where parts are measured; see `dask_hosts`."""
 
     def measure(self, host: str, order: PartOrder) -> None:
-        """Asks a host for a part, after what it was asked for before."""
+        """Queues a part on a host, after its earlier orders."""
         ...
 
     def narrow(self, run: str, cells: Collection[str]) -> None:
-        """Tells all hosts that of what they were asked for only these cells are still open."""
+        """Tells all hosts that only these cells of their orders are still undecided."""
         ...
 
     def hold(self, run: str, names: Collection[str]) -> None:
-        """Tells these hosts that the run goes on, so that they do not give way to another one."""
+        """Tells these hosts that the run is still active, so that no other run replaces it."""
         ...
 
     def next_event(self, seconds: float) -> HostEvent | None:
-        """What happened next; None when nothing does for so long."""
+        """Returns the next event, or None when there is none within so many seconds."""
         ...
 
 
 class Crew(Protocol):
-    """What is known of the hosts of a run; see `session`."""
+    """What is known about the hosts of a run; see `session`."""
 
     def begin(self, numbers: Mapping[str, int]) -> None:
-        """Asks these hosts, with their numbers in the run, to make themselves ready."""
+        """Asks these hosts, with their numbers in the run, to prepare for it."""
         ...
 
     def began(self, host: str, report: Report) -> str | None:
-        """Takes what a host is; why it is not to take part, if so."""
+        """Records a host's report. Returns the reason when the host may not take part, otherwise None."""
         ...
 
     def keep(self) -> None:
-        """Stores what `began` took."""
+        """Stores what `began` recorded."""
         ...
 
 
 @dataclass(slots=True)
 class Asked:
-    """A part that a host was asked for. `since`: when it could begin with it."""
+    """A part that a host was asked to measure. `since`: when the host could begin with it."""
 
     order: PartOrder
     cells: Sequence[Cell]
@@ -57,7 +57,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Member:
-    """A host in this run. `round`: the last one that it has finished, or that was finished without it."""
+    """A host in this run. `round`: the last round that it has finished, or that the others finished without it."""
 
     name: str
     number: int

@@ -1,4 +1,4 @@
-"""A host of a fleet that measures PostgreSQL, as in `octavo run`: builds and loads are made there."""
+"""A host of a fleet that measures PostgreSQL, as in `octavo run`: it makes its own builds and loads."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from octavo.plan.model import Plan
 
 
 def on_postgres(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -> Ready:
-    """Makes the builds that this host lacks and takes its huge pages. Raises OctavoError."""
+    """Makes the builds that this host lacks and reserves its huge pages. Raises OctavoError."""
     workload = workloads.find(plan.workload)
     cells = list(order.cells)
     found = check_host(make_directory(octavo_home()))

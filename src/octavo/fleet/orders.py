@@ -13,15 +13,16 @@ from octavo.store.records import TrialRecord
 
 
 def seed_of_host(seed: int, number: int) -> int:
-    """Another order on every host: what drifts on all of them at once does not meet the same cells."""
+    """The seed of a host. Every host has another order of cells, so a drift common to all hosts does not hit the same
+    cells."""
     return (seed * 1_000_033 + number) % 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """A run as a host is told of it. `number` is the host's in this run, from 1; `room` what its datasets may take,
-    in bytes, None before that is known; `octavo` the digest of the coordinator's Octavo; `host_class` the host's class
-    where the file of hosts says it."""
+    """A run as the coordinator describes it to a host. `number`: the host's number in this run, from 1. `room`: the
+    space for its datasets in bytes, None before it is known. `octavo`: the digest of the coordinator's Octavo.
+    `host_class`: the host's class if the hosts file has one."""
 
     run: str
     plan: Mapping[str, Any]
@@ -42,11 +43,12 @@ class RunOrder:
 
 @dataclass(frozen=True, slots=True)
 class PartOrder:
-    """A host's share of a round. `have`: of each outbox of this host up to which trial the coordinator has all.
+    """A host's share of a round. `have`: for each outbox of this host, the last trial up to which the coordinator has
+    all.
 
-    `part` is the number of its first part, where these cells are measured again in a round that the host has finished;
-    else the parts are numbered from the first of the host's. `done`: what the coordinator has of the host in this
-    round, without observations.
+    `part`: the number of the first part when these cells are measured again in a round that the host has finished; None
+    numbers the parts from the host's first. `done`: the host's trials of this round that the coordinator has, without
+    observations.
     """
 
     run: str
@@ -60,7 +62,7 @@ class PartOrder:
 @dataclass(frozen=True, slots=True)
 class Report:
     """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason. `host_class`: its class.
-    `loads`: those that it has already; see Ready."""
+    `loads`: the loads that it already has; see Ready."""
 
     environment: Mapping[str, Any]
     cannot: Mapping[str, str]
@@ -71,10 +73,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a host has measured and the coordinator does not have yet: by number in its outbox, in order.
+    """The trials that a host has measured and the coordinator does not have yet, with their numbers in the outbox, in
+    order.
 
-    `now` is the host's clock when it was sent, in seconds since the epoch. `after`: what was delivered before ends with
-    this number.
+    `now`: the host's clock at sending, in seconds since the epoch. `after`: the number of the last trial delivered
+    before.
     """
 
     outbox: str
@@ -86,8 +89,8 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where a host measures. `close` gives back what the whole run had; `loads` are the loads of the run that the host
-    has by now: by name an identity that only copies have in common."""
+    """A host prepared for a run. `close` releases what was held for the whole run. `loads`: the run's loads that the
+    host has, by name, each with an identity that only copies of it share."""
 
     bench: Bench
     clock: Clock
@@ -99,6 +102,6 @@ class Ready:
 
 
 class Prepare(Protocol):
-    """Makes a host ready for a run: its builds, its huge pages. It travels by its name."""
+    """Prepares a host for a run: its builds, its huge pages. It is pickled by name."""
 
     def __call__(self, order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -> Ready: ...

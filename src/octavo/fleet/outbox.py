@@ -1,8 +1,8 @@
-"""The trials that a host has measured, committed there before they are sent: a file for each run, until all are
-delivered.
+"""The trials that a host has measured, committed there before they are sent. There is a file for each run, kept until
+all of its trials are delivered.
 
-A trial is identified by the outbox and its number in it. The coordinator acknowledges trials up to a number, and the
-others are sent again. A row that Octavo cannot read is set aside, and later ones are sent.
+A trial is identified by its outbox and its number in it. The coordinator acknowledges trials up to a number; later ones
+are sent again. A row that Octavo cannot read is set aside, and the rows after it are sent.
 """
 
 import sqlite3
@@ -20,22 +20,23 @@ from octavo.store.set_aside import Notice, SetAside, unheard
 
 
 class Outbox:
-    """The trials of one run on this host. Raises HostError when the disk takes no more."""
+    """The trials of one run on this host. Raises HostError when the disk is full or fails."""
 
     def __init__(self, run: str, notice: Notice = unheard) -> None:
-        """`notice` is given a line for each row that is set aside."""
+        """`notice` is called with one line for each row that is set aside."""
         self._run, self._notice = run, notice
         make_directory(octavo_home() / "fleet", 0o700)
         self.path = _path(run)
         make_directory(self.path.parent, 0o700)
         make_private_file(self.path)
         with self._errors_named():
-            # One thread at a time, and in a Dask that somebody else keeps not always the same one (`WorkQueue`).
+            # One thread uses it at a time, but in somebody else's Dask not always the same one (`WorkQueue`).
             self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             for pragma in ("journal_mode=WAL", "synchronous=FULL"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("CREATE TABLE IF NOT EXISTS outbox (name TEXT NOT NULL)")
-            # AUTOINCREMENT: the number of a row that was set aside is not given again, for the coordinator may have it.
+            # AUTOINCREMENT: the number of a row that was set aside is never reused, because the coordinator may have
+            # it.
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS trial (number INTEGER PRIMARY KEY AUTOINCREMENT, record BLOB)"
             )
@@ -45,13 +46,13 @@ class Outbox:
             (self.name,) = self._connection.execute("SELECT name FROM outbox").fetchone()
 
     def add(self, record: TrialRecord) -> TrialRecord:
-        """Commits a trial, and returns it: it is on the disk then."""
+        """Commits a trial durably and returns it."""
         with self._errors_named():
             self._connection.execute("INSERT INTO trial (record) VALUES (?)", (trial_json.encode(self._run, record),))
         return record
 
     def trials(self, after: int = 0) -> list[tuple[int, TrialRecord]]:
-        """The trials after that number, with theirs."""
+        """The trials after that number, each with its number."""
         with self._errors_named():
             query = "SELECT number, record FROM trial WHERE number > ? ORDER BY 1"
             rows = self._connection.execute(query, (after,)).fetchall()
@@ -78,7 +79,7 @@ class Outbox:
         self._connection.close()
 
     def remove(self) -> None:
-        """Closes and removes the file: all was delivered."""
+        """Closes and removes the file, once everything in it is delivered."""
         self._connection.close()
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
@@ -92,7 +93,7 @@ class Outbox:
 
 
 def remove_delivered(run: str, have: Mapping[str, int]) -> None:
-    """Removes the outbox of a run that is over, if it is there and the coordinator has all of it."""
+    """Removes the outbox of a finished run, if it exists and the coordinator has all of its trials."""
     if _path(run).exists():
         outbox = Outbox(run)
         if outbox.undelivered(have):

@@ -11,15 +11,16 @@ from octavo.store.records import TrialRecord
 
 Commit = Callable[[Sequence[TrialRecord]], Sequence[TrialRecord]]
 
-# How many trials may wait.
+# How many trials may wait to be stored.
 _MOST_WAITING = 1000
-# Seconds that a host's clock may be off before its trials' times are corrected: a delivery takes some of them.
+# Seconds that a host's clock may be off before its trials' times are corrected. Part of them is the delivery's own
+# time.
 _CLOCK_SLACK = 5.0
 _LONGEST_NUMBER = 18
 
 
 class ReceivedTrials:
-    """Deliveries of one run. `commit` stores trials, and returns those that were not there yet."""
+    """The deliveries of one run. `commit` stores trials and returns those that were new."""
 
     def __init__(self, stored: Sequence[TrialRecord], commit: Commit, notify: Notify) -> None:
         self._commit, self._notify = commit, notify
@@ -30,25 +31,25 @@ class ReceivedTrials:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether anything was received and not stored."""
+        """Whether anything received is not stored yet."""
         return bool(self._waiting)
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that it should be stored now."""
+        """Whether enough trials wait that they should be stored now."""
         return sum(len(one.delivery.trials) for one in self._waiting) >= _MOST_WAITING
 
     def have(self, host: str) -> dict[str, int]:
-        """Of each outbox of a host, up to which trial all were received: it need not send them again now, but keeps
-        them, as they may never be stored."""
+        """By outbox of a host, the number up to which all trials were received. The host need not send these again now,
+        but keeps them, because they may never be stored."""
         return {box: number for (of, box), number in self._have.items() if of == host}
 
     def stored(self, host: str) -> dict[str, int]:
-        """The same of what is stored: the host may remove it."""
+        """By outbox of a host, the number up to which all trials are stored. The host may remove these."""
         return {box: number for (of, box), number in self._stored.items() if of == host}
 
     def add(self, came: Delivered) -> bool:
-        """Takes a delivery; not when an earlier one was lost on its way: then the host sends both again."""
+        """Accepts a delivery. Returns False when an earlier one was lost on its way: the host then sends both again."""
         key = came.host, came.delivery.outbox
         if came.delivery.after > self._have.get(key, 0):
             return False
@@ -60,11 +61,11 @@ class ReceivedTrials:
         return True
 
     def store(self) -> Sequence[TrialRecord]:
-        """Commits all that waits; what is new of it. What cannot be stored goes on waiting."""
+        """Commits all waiting trials and returns those that are new. After an error they keep waiting."""
         if not self._waiting:
             return []
-        # A host that did not hear from us sends again what is waiting here. The first one counts: the store may have it
-        # from an attempt without an answer, and the times of the other, corrected anew, are not quite the same.
+        # A host that got no acknowledgement sends waiting trials again. The first copy counts: the store may have it
+        # from an attempt whose answer was lost, and the corrected times of the second copy differ slightly.
         records: dict[str | None, TrialRecord] = {}
         for came in self._waiting:
             for record in self._records(came):
@@ -92,7 +93,7 @@ def _stored_before(trials: Sequence[TrialRecord]) -> dict[tuple[str, str], int]:
         if (host := (trial.facts or {}).get("host")) and trial.identity:
             box, _, number = trial.identity.rpartition("/")
             key = str(host), box
-            if number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER:  # a store may say anything
+            if number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER:  # may be anything
                 found[key] = max(found.get(key, 0), int(number))
     return found
 

@@ -1,9 +1,9 @@
 """Rounds on many hosts: each measures its own part of every round, with its own baseline, and is at most one round
 ahead of another.
 
-The undecided cells are determined here, after rounds that all hosts have finished. A host gets its next part before it
-has finished one, so it does not wait for others; if fewer cells are then undecided, it is notified and skips the
-decided ones. The run continues without a host that is away for too long; when it returns it joins the current round.
+The coordinator decides which cells are undecided, after rounds that all hosts have finished. A host gets its next part
+before it has finished one, so it does not wait for others; if fewer cells are undecided by then, it is notified and
+skips the decided ones. The run goes on without a host that is away too long; a returning host joins the current round.
 """
 
 import math
@@ -30,19 +30,19 @@ from octavo.store.records import TrialRecord, for_rounds
 
 # How far a host may be ahead of the slowest one, in rounds.
 _AHEAD = 1
-# How many parts a host has been asked for: the one that it measures, and the next.
+# How many parts are queued on a host: the one that it measures, and the next.
 _ASKED_AT_ONCE = 2
 _MOST_EVENTS = 1000
-# What was received is stored when nothing more has come for so long, or after the longer time; seconds.
+# Seconds: received trials are stored after a pause of the first in deliveries, at the latest after the second.
 _PAUSE, _LONGEST_WAIT = 0.1, 1.0
-# How often hosts hear that the run goes on, in seconds: a tenth of the time after which they forget it.
+# Seconds between two messages that the run is active: a tenth of the time after which hosts drop the run.
 _BETWEEN_HOLDS = 60.0
-# The parts of a host's round are fewer than these; what is measured again is numbered from here.
+# A host's round has fewer parts than this; repeated measurements are numbered from here.
 _FIRST_RETRY = PARTS_OF_A_HOST // 2
 
 
 class FleetRounds:
-    """A run over hosts. `commit` stores trials, and returns those that were not there yet."""
+    """A run over hosts. `commit` stores trials and returns those that were new."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FleetRounds:
         notify: Notify,
         patience: float,
     ) -> None:
-        """`numbers`: the hosts of the run so far, by name; they are waited for, for `patience` seconds."""
+        """`numbers`: the hosts of the run so far, by name. The run waits for them, up to `patience` seconds."""
         self._run, self._plan, self._cells, self._seed = run, plan, list(cells), seed
         self._hosts, self._crew, self._commit = hosts, crew, commit
         self._received = ReceivedTrials(trials, commit, notify)
@@ -90,18 +90,18 @@ class FleetRounds:
 
     @property
     def busy(self) -> frozenset[str]:
-        """The hosts that may be measuring: all but those that have delivered what they were asked for."""
+        """The hosts that may be measuring: all except those that have delivered everything they were asked for."""
         return frozenset(host.name for host in self._members.values() if host.asked or host.state != "ready")
 
     def take_rest(self, deliveries: Sequence[Delivered]) -> None:
-        """Stores what hosts still had when the run was over."""
+        """Stores what hosts delivered after the end of the run."""
         for one in deliveries:
             if one.host in self._members:
                 self._received.add(one)
         self._store_received()
 
     def retry(self) -> None:
-        """First of all every host measures again what failed or stayed invalid there, with its baselines."""
+        """Queues a repetition of every host's failed and invalid trials, with their baselines, before anything else."""
         for host in self._members.values():
             mine = self._trials_of(host)
             runnable = [cell for cell in self._cells if cell.id not in self._skipped]
@@ -114,19 +114,19 @@ class FleetRounds:
                     self._notify(Notice(f"{host.name}, round {number}: repeating {len(again)} trials"))
 
     def have(self, host: str) -> dict[str, int]:
-        """Of each outbox of a host, up to which trial it need not send them again."""
+        """By outbox of a host, the number up to which it need not send trials again."""
         return self._received.have(host)
 
     def stored(self, host: str) -> dict[str, int]:
-        """Of each outbox of a host, up to which trial it need not keep them."""
+        """By outbox of a host, the number up to which it need not keep trials."""
         return self._received.stored(host)
 
     def work(self) -> RunOutcome:
-        """Until every cell is decided, or the rounds or the budget are spent. Raises HostError when no host is left."""
+        """Runs until every cell is decided, or rounds or budget are used up. Raises HostError without a host."""
         self._notify(RoundsStarted(tuple(self._cells), tuple(self.trials)))
         while (ending := self._hand_out()) is None:
-            # Hosts that come in together go on first; then all that they brought is stored at once: a commit waits
-            # for the disk, and what waits here is on the hosts' disks.
+            # First give new parts to all hosts that delivered at about the same time, then store their trials together:
+            # a commit waits for the disk, and trials that wait here are still on the hosts' disks.
             self._happened = self._take_all(_PAUSE if self._received.is_waiting else 1.0)
             if not self._happened or self._received.is_full or self._clock.now() - self._stored > _LONGEST_WAIT:
                 self._store_received()
@@ -136,16 +136,16 @@ class FleetRounds:
         statuses = [trial.status for trial in self.trials]
         return RunOutcome(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
 
-    # ── what is next ──
+    # ── giving out parts ──
 
     def _hand_out(self) -> Ending | None:
-        """Gives every host that is ready its next part; why the run is over, when it is."""
+        """Gives every ready host its next part. Returns the reason when the run is over, otherwise None."""
         waiting = [host for host in self._members.values() if host.state in ("away", "beginning") and host.expected]
         if not waiting:
             self._note_unrunnable_cells()
         self._complete = self._complete_now()
         endings: set[Ending] = set()
-        # Nobody waits for his first one while others get their second, nor for those that are about to begin.
+        # Hosts get their first part before any gets its second. While hosts are about to begin, nobody gets a second.
         coming = self._happened and any(host.state == "beginning" for host in waiting)
         for most in range(1, (1 if coming else _ASKED_AT_ONCE) + 1):
             for host in self._members.values():
@@ -161,7 +161,7 @@ class FleetRounds:
         return None
 
     def _hand_out_to(self, host: Member, most: int, endings: set[Ending]) -> None:
-        """Gives a host parts until it has been asked for so many; adds why there are no more."""
+        """Gives a host parts until `most` are queued on it. Adds the reason to `endings` when there are no more."""
         while host.state == "ready" and len(host.asked) < most:
             if host.again:
                 number, cells, part = host.again.popleft()
@@ -179,12 +179,12 @@ class FleetRounds:
                 self._ask(host, number, cells)
             elif host.asked:
                 break
-            else:  # what is open is none of its
+            else:  # this host can run none of the undecided cells
                 host.round = number
                 self._complete = self._complete_now()
 
     def _ask(self, host: Member, number: int, cells: Sequence[Cell], part: int | None = None) -> None:
-        # A host has no outbox any more of a run that had ended and goes on: it is told what it has measured.
+        # When a finished run is continued the host no longer has its outbox: send it a list of what it has measured.
         done = tuple(_outline(one) for one in self._trials_of(host) if one.round == number) if part is None else ()
         order = PartOrder(self._run, number, tuple(cell.id for cell in cells), self.have(host.name), part, done)
         host.asked.append(Asked(order, cells, self._clock.now()))
@@ -219,7 +219,7 @@ class FleetRounds:
         return self._open[1]
 
     def _complete_now(self) -> int:
-        """The last round that every host has finished which is not done without."""
+        """The last round that all hosts have finished, without those that the run does not wait for."""
         return min((host.round for host in self._playing()), default=0)
 
     def _playing(self) -> list[Member]:
@@ -229,8 +229,8 @@ class FleetRounds:
         return any(trial.round == number for trial in self._trials_of(host))
 
     def _left_after(self, host: Member, cells: Sequence[Cell]) -> float | None:
-        """What the budget has left, in seconds, after what this host was asked for and another part of these cells;
-        None while it has no trial yet to go by, but was asked for some."""
+        """The budget left in seconds after what this host was asked for and another part of these cells. None while the
+        host has no trial yet to estimate from but was asked for some."""
         budget = self._plan.budget_seconds
         if budget is None:
             return math.inf
@@ -256,10 +256,10 @@ class FleetRounds:
     def _used(self) -> float:
         return self._used_before + self._clock.now() - self._started
 
-    # ── what came ──
+    # ── events ──
 
     def _take_all(self, seconds: float) -> bool:
-        """Takes everything that has happened, or happens within so many seconds; whether anything has."""
+        """Handles all events that are there or arrive within so many seconds. Returns whether there were any."""
         event = self._hosts.next_event(seconds)
         taken = 0
         while event is not None:
@@ -289,7 +289,7 @@ class FleetRounds:
                 if why := self._crew.began(host.name, event.report):
                     self._refuse(host, why)
                 else:
-                    if not host.expected:  # the others have gone on while it made itself ready
+                    if not host.expected:  # the others went on while it prepared
                         host.round = max(host.round, self._complete_now())
                     host.state, host.cannot, host.expected = "ready", event.report.cannot, True
             case Delivered():
@@ -300,7 +300,7 @@ class FleetRounds:
     def _came(self, host: Member) -> None:
         if host.state == "refused":
             return
-        if not host.expected:  # the others have gone on without it
+        if not host.expected:  # the others went on without it
             host.round = max(host.round, self._complete_now())
         host.state = "beginning"
         self._forget(host)
@@ -308,7 +308,7 @@ class FleetRounds:
 
     def _delivered(self, host: Member, event: Delivered) -> None:
         if not self._received.add(event):
-            return  # one before it was lost: the host will be seen as new, and asked again
+            return  # an earlier one was lost: the host will appear as new, and be asked again
         host.asked = [one for one in host.asked if one.order is not event.order]
         if host.asked:
             host.asked[0].since = self._clock.now()
@@ -316,7 +316,7 @@ class FleetRounds:
             host.round = max(host.round, event.order.round)
 
     def _forget(self, host: Member) -> None:
-        """What the host was asked for will not be answered; what was to be measured again still is to be."""
+        """Drops the host's pending orders, which will not be answered. Repetitions among them are queued again."""
         for one in reversed(host.asked):
             if one.order.part is not None:
                 host.again.appendleft((one.order.round, one.cells, one.order.part))
@@ -334,9 +334,9 @@ class FleetRounds:
                 self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
 
     def _hold_hosts(self) -> None:
-        """A host that waits for a slower one is asked for nothing, and is this run's all the same."""
+        """Tells the hosts that the run is active, also those that have no order because they wait for a slower one."""
         now = self._clock.now()
-        if not 0 <= now - self._held < _BETWEEN_HOLDS:  # a clock may be set back
+        if not 0 <= now - self._held < _BETWEEN_HOLDS:  # the clock may be set back
             self._held = now
             mine = [host.name for host in self._members.values() if host.state in ("beginning", "ready")]
             self._hosts.hold(self._run, mine)
@@ -378,11 +378,11 @@ class FleetRounds:
         left = None if budget is None else max(0.0, budget - self._used())
         self._notify(RoundStarted(number, self._plan.last_round, undecided, len(compared) - undecided, left))
 
-    # ── what was before ──
+    # ── continuing a run ──
 
     def _rounds_before(self, number: int) -> int:
-        """The round before the last one that this host has trials of, which may not be whole; at least as far as a
-        host can have been that was waited for."""
+        """The round before the last one that this host has trials of, because the last may be incomplete; at least the
+        furthest that a host waited for by the others can have been."""
         rounds = {host_of_part(trial.part): 0 for trial in self.trials}
         for trial in self.trials:
             of = host_of_part(trial.part)
@@ -391,7 +391,7 @@ class FleetRounds:
 
 
 def _outline(trial: TrialRecord) -> TrialRecord:
-    """That there is such a trial, at its time on the host's own clock."""
+    """The trial without its results, with times on the host's own clock."""
     ahead = float((trial.facts or {}).get("clock_ahead_seconds", 0.0))
     times = {"started": trial.started + ahead, "ended": trial.ended + ahead}
     return replace(

@@ -21,20 +21,20 @@ from octavo.plan.factors import HOST_CLASS
 from octavo.plan.model import Plan, known_factors
 from octavo.remote.hosts_file import FleetFile, read_fleet
 
-# How often a worker is started again on a host that is away, in seconds.
+# Seconds between two attempts to start the worker of a host that is away.
 _BETWEEN_STARTS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class FleetTarget:
-    """A file of hosts, or the scheduler of a Dask that somebody else keeps."""
+    """A hosts file, or the scheduler of an existing Dask cluster."""
 
     file: Path | None
     scheduler: str | None
 
     @property
     def option(self) -> str:
-        """The option of `octavo run` that names it."""
+        """The option of `octavo run` that names this target."""
         words = ("--fleet", str(self.file)) if self.file is not None else ("--scheduler", self.scheduler or "")
         return shlex.join(words)
 
@@ -49,7 +49,7 @@ def start(
     *,
     prepare: Prepare = on_postgres,
 ) -> SessionResult:
-    """Runs a plan as a new run there; `prepare` makes a host ready. Raises OctavoError."""
+    """Runs a plan as a new run on the target. `prepare` prepares a host. Raises OctavoError."""
     with _opened(target, prepare, notify) as choice:
         return start_fleet_run(by_class(plan, choice.classes, notify), plan_text, repeat, seed, choice, notify)
 
@@ -63,14 +63,14 @@ def resume(
     retry: bool = False,
     prepare: Prepare = on_postgres,
 ) -> SessionResult:
-    """Goes on with a run there; `retry` first repeats what failed or was invalid. Raises OctavoError."""
+    """Continues a run on the target. `retry` first repeats failed and invalid trials. Raises OctavoError."""
     with _opened(target, prepare, notify) as choice:
         return resume_fleet_run(run, choice, notify, budget=budget, retry=retry)
 
 
 def by_class(plan: Plan, classes: Mapping[str, str], notify: Notify) -> Plan:
-    """The plan with the classes of the hosts as levels, where they are several and it says nothing of them: each is
-    analysed separately. Raises UsageError when they cannot be levels."""
+    """Adds the classes of the hosts to the plan as levels, if there are several and the plan has no such factor: each
+    is analysed separately. Raises UsageError when they cannot be levels."""
     found = sorted(set(classes.values()))
     if len(found) < 2 or HOST_CLASS in plan.factors:
         return plan
@@ -111,13 +111,13 @@ def _revive(address: str) -> None:
 
 @contextmanager
 def _kept_up(fleet: FleetFile, hosts: DaskHosts) -> Generator[None, None, None]:
-    """Starts workers again on hosts that are away, as long as the run goes on."""
+    """Restarts workers on hosts that are away, as long as the run lasts."""
     over = threading.Event()
 
     def keep() -> None:
         while not over.wait(_BETWEEN_STARTS):
             if away := [host.name for host in fleet.hosts if host.name not in hosts.present()]:
-                with suppress(OctavoError, OSError):  # such as a full disk here: again in a moment
+                with suppress(OctavoError, OSError):  # for example a full disk here: try again later
                     launch.start_workers(fleet, away)
 
     thread = threading.Thread(target=keep, name="keeper", daemon=True)

@@ -1,4 +1,4 @@
-"""The two servers: the scheduler, and the worker of a host. Each listens on its given address, with TLS."""
+"""The two servers: the scheduler, and the worker of a host. Each listens with TLS, only on its given address."""
 
 import asyncio
 import resource
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-# Takes effect before Dask is imported.
+# This must come before the import of Dask.
 from octavo.fleet import dask_settings  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 # isort: split
@@ -22,65 +22,66 @@ from octavo.fleet.listener import guard
 from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
 from octavo.home import make_directory, octavo_home
 
-# Between two attempts to find the scheduler again, in seconds.
+# Seconds between two attempts to reach the scheduler again.
 _PAUSE = 1.0
-# How long whoever starts a host's worker waits until it listens, in seconds.
+# Seconds that the command which starts a host's worker waits for it to listen.
 _FIRST_TRY_SECONDS = 20.0
-# How often a host reports to the scheduler, in seconds. Dask's own is half a second in a small fleet: milliseconds of a
-# host's CPU while it measures, and nothing is waited for; who is away is noticed by the connection (keepalive).
+# Seconds between two heartbeats of a host. Dask's default is half a second in a small fleet, which costs milliseconds
+# of CPU while a host measures. Nothing waits for heartbeats: TCP keepalive detects a host that is away.
 _HEARTBEAT_SECONDS = 10.0
-# Connections that a scheduler may have, where the machine allows so many.
+# The number of connections that a scheduler may have, if the machine allows it.
 _DESCRIPTORS = 65536
 
 
 class _NoWebPages:
-    """Dask's servers have a web server beside: not here."""
+    """Disables the web server of Dask's servers."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Starts none."""
+        """Does nothing."""
 
 
 class FleetScheduler(_NoWebPages, Scheduler):
-    """Dask's scheduler, on one address."""
+    """Dask's scheduler, with a longer heartbeat interval."""
 
     def heartbeat_worker(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Has a host report less often."""
+        """Returns Dask's answer with a longer heartbeat interval."""
         dask: Any = super()
         answer: dict[str, Any] = dask.heartbeat_worker(*arguments, **options)
         return {**answer, "heartbeat-interval": _HEARTBEAT_SECONDS}
 
 
 class _ConnectAtJoin(SchedulerPlugin):
-    """Opens the scheduler's own connection to a host when that comes: with many of them the handshakes would delay the
-    first trials of a run."""
+    """Opens the scheduler's own connection to a host when the host joins: with many hosts the handshakes would delay
+    the first trials of a run."""
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
-        """As Dask calls it."""
+        """Called by Dask for each new worker."""
         scheduler.loop.add_callback(_connect, scheduler.rpc, worker)
 
 
 async def _connect(connections: Any, address: str) -> None:
-    with suppress(Exception):  # whoever asks the host for something is told
+    with suppress(Exception):  # the next request to the host reports the error
         connections.reuse(address, await connections.connect(address))
 
 
 class HostWorker(_NoWebPages, Worker):
-    """Dask's worker. What it had begun goes on in the main thread when it has lost its scheduler."""
+    """Dask's worker. A trial in the main thread continues when the worker loses its scheduler."""
 
     async def close(self, *arguments: Any, **options: Any) -> Any:
-        """Does not wait for what is being measured."""
+        """Closes without waiting for a trial."""
         return await super().close(*arguments, **{**options, "executor_wait": False})
 
 
 def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
-    """Runs the scheduler of a fleet until a KeyboardInterrupt. Raises HostError, OSError when the address is taken."""
+    """Runs the scheduler of a fleet until a KeyboardInterrupt. Raises HostError, or OSError when the address is in
+    use."""
     quiet()
     _take_descriptors()
     guard()
     address, port = split_address(listen)
     secured = security(certificates.COORDINATOR)
     scratch = scheduler_scratch()
-    shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+    shutil.rmtree(scratch, ignore_errors=True)  # left by one that was killed
     config.set({"temporary-directory": str(make_directory(scratch, 0o700))})
 
     async def run() -> None:
@@ -98,14 +99,15 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
 
 
 def _take_descriptors() -> None:
-    """A scheduler has three connections with each host: 1024 descriptors, the usual soft limit, are soon too few."""
+    """Raises the descriptor limit: a scheduler has three connections per host, so 1024, the usual soft limit, is too
+    few."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(_DESCRIPTORS, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]) -> None:
-    """Runs the worker of this host until a KeyboardInterrupt; measures in this thread, which has to be the main one."""
+    """Runs the worker of this host until a KeyboardInterrupt. Measures in this thread, which must be the main one."""
     quiet()
     guard()
     address, port = split_address(listen)
@@ -129,23 +131,23 @@ def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]
 
 
 class _Connection(threading.Thread):
-    """Dask's loop, beside the thread that measures: a worker, and another one whenever that has lost its scheduler."""
+    """Runs Dask's event loop in its own thread: a worker, and a new one whenever it has lost its scheduler."""
 
     def __init__(self, worker: "Callable[[], HostWorker]") -> None:
         super().__init__(name="dask", daemon=True)
         self._worker = worker
         self._loop = asyncio.new_event_loop()
         self._stopping: asyncio.Event | None = None
-        # Set once the first worker listens, or could not.
+        # Set once the first worker listens or has failed to.
         self.tried = threading.Event()
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Runs until `stop`."""
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
 
     def stop(self) -> None:
-        """Says goodbye to the scheduler."""
+        """Disconnects from the scheduler and ends the thread."""
         if self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self.join(10)
@@ -171,7 +173,7 @@ class _Connection(threading.Thread):
 
 
 async def _first(leaving: "asyncio.Future[Any]", other: Awaitable[Any]) -> None:
-    """Waits until one of the two is done; what the other one raises is raised."""
+    """Waits until one of the two is done. Raises what `other` raised; cancels it if it is not done."""
     task = asyncio.ensure_future(other)
     await asyncio.wait({leaving, task}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():

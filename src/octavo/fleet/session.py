@@ -1,4 +1,4 @@
-"""A run on a fleet from its plan to its last trial, at the coordinator."""
+"""A run on a fleet from its plan to its last trial, on the coordinator's side."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -34,11 +34,11 @@ from octavo.store.store import PATIENCE, Store
 
 @dataclass(frozen=True, slots=True)
 class FleetChoice:
-    """Where a run goes.
+    """The fleet that a run uses.
 
-    `hosts`: at the scheduler. `expected`: those that the run waits for, for `patience` seconds; others may come.
-    `prepare` makes a host ready. `classes`: of hosts by name, as far as they are known. `option`: the option of
-    `octavo run` that names it.
+    `hosts`: the connection to the scheduler. `expected`: the hosts that the run waits for, up to `patience` seconds;
+    others may join. `prepare` prepares a host. `classes`: the known classes by host. `option`: the option of `octavo
+    run` that names the fleet.
     """
 
     hosts: DaskHosts
@@ -52,13 +52,13 @@ class FleetChoice:
 def start_fleet_run(
     plan: Plan, plan_text: str, repeat: str, seed: int | None, choice: FleetChoice, notify: Notify
 ) -> SessionResult:
-    """Runs a plan as a new run on a fleet. Without a seed one is drawn, and stored. Raises OctavoError."""
+    """Runs a plan as a new run on a fleet. Without a seed it draws one and stores it. Raises OctavoError."""
     cells = make_cells(plan)
     refuse_impossible(plan, cells)
     with _working(notify) as (journal, store):
         environment: dict[str, Any] = {"octavo": __version__, "fleet": {}}
         record = new_run(plan, plan_text, repeat, seed, journal.token, environment)
-        run_directory(record.id)  # its report's place
+        run_directory(record.id)  # for its report
         remember_plan(store.address, record.id, record.plan, cells)
         store.create_run(record, cells)
         store.claim(record.id)
@@ -68,10 +68,10 @@ def start_fleet_run(
 def resume_fleet_run(
     run: str, choice: FleetChoice, notify: Notify, *, budget: str | None = None, retry: bool = False
 ) -> SessionResult:
-    """Goes on with a run of a fleet, with its own plan and seed; `retry` first repeats what failed or was invalid.
+    """Continues a run of a fleet with its own plan and seed. `retry` first repeats failed and invalid trials.
 
-    Raises UsageError when it was none, when a shared store has another plan than it was begun with, and when it is
-    finished and neither asks for more.
+    Raises UsageError when the run was not on a fleet, when a shared store has another plan than the original one, and
+    when it is finished and neither `budget` nor `retry` asks for more.
     """
     with _working(notify) as (journal, store):
         record = store.run(run)
@@ -92,7 +92,7 @@ def resume_fleet_run(
 
 @contextmanager
 def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
-    """A journal, whose token says that the run is worked on, and the store. Nothing is measured on this machine."""
+    """Opens a journal, whose token marks the run as active, and the store. Nothing is measured on this machine."""
     with Journal() as journal, closing(Store.open(store_address())) as store:
         for line in recover():
             notify(Notice(line))
@@ -114,8 +114,8 @@ def _work(
         notify(Notice(SetAside.of_this_home().put_trial(run, trial, reason)))
 
     def commit(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-        """Each once, however often it is sent: those that are new here, which the store has when this returns. What
-        can never be stored is set aside, so that what came with it is stored."""
+        """Stores each trial once, however often it is sent. Returns the new ones, which are in the store by then. A
+        trial that can never be stored is set aside, so that the others are stored."""
         new = [one for one in records if one.identity not in identities]
         for one in new:
             if one.cell not in planned:

@@ -1,4 +1,4 @@
-"""The hosts that are present, and the activity of each, as the scheduler knows it."""
+"""The hosts that are present and what each is doing, as the scheduler knows it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from octavo.fleet.tls import BENCH, quiet, security
 
 
 def look(scheduler: str, expected: Sequence[str]) -> list[dict[str, Any]]:
-    """For each host: its name, `state` (`measures`, `waits`, `is away`) and its address. Raises HostError."""
+    """Returns each host's name, `state` (`measures`, `waits`, `is away`) and address. Raises HostError."""
     quiet()
     try:
         with connect(scheduler, security(certificates.COORDINATOR)) as client:
@@ -31,5 +31,5 @@ def look(scheduler: str, expected: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def away(names: Sequence[str]) -> list[dict[str, Any]]:
-    """The same for hosts that the scheduler does not know."""
+    """The same rows for hosts that the scheduler does not know."""
     return [{"host": name, "state": "is away", "address": None} for name in names]

@@ -1,4 +1,4 @@
-"""The use of Dask here: always with mutual TLS, quietly, and without other listeners."""
+"""How Octavo uses Dask: always with mutual TLS, with little logging, and without other listeners."""
 
 import logging
 from pathlib import Path
@@ -10,12 +10,12 @@ from octavo.fleet.certificates import paths_of
 if TYPE_CHECKING:
     from distributed.security import Security
 
-# The resource of a host: one trial at a time.
+# The Dask resource of a host: it allows one trial at a time.
 BENCH = "bench"
 _LAST_PORT = 65535
 
-# What Dask does besides costs a host processor time while it measures: a profile of its own thread, ticks of its loop
-# every 20 ms, a look at the whole process every 500 ms.
+# Dask's own background work costs CPU on a host that measures: a profile of its own thread, event-loop ticks every 20
+# ms, a check of the whole process every 500 ms.
 _QUIET: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
@@ -25,7 +25,7 @@ _QUIET: dict[str, Any] = {
     "distributed.diagnostics.nvml": False,
     "distributed.worker.memory.monitor-interval": "10s",
     "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.scheduler.work-stealing": False,  # a host's part is that host's
+    "distributed.scheduler.work-stealing": False,  # a part belongs to its host
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.multiprocessing-method": "spawn",
@@ -33,19 +33,19 @@ _QUIET: dict[str, Any] = {
 
 
 def quiet() -> None:
-    """Sets Dask's configuration in this process, before `distributed` is imported."""
+    """Sets Dask's configuration in this process. Call it before importing `distributed`."""
     from dask import config
 
-    # Takes effect when it is imported.
+    # Importing the module applies its settings.
     from octavo.fleet import dask_settings  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     config.set(_QUIET)
-    # A connection that ends while something is being sent, as at the end of a run, is no news: not with a traceback.
+    # A connection that ends during a send, as at the end of a run, is expected: do not log a traceback.
     logging.getLogger("distributed.batched").setLevel(logging.WARNING)
 
 
 def security(role: str) -> "Security":
-    """Certificates for every connection of this process, and none without. Raises HostError when they are not there."""
+    """Requires certificates on every connection of this process. Raises HostError when they are missing."""
     from distributed.security import Security
 
     authority, certificate, key = paths_of(role)
@@ -56,13 +56,12 @@ def security(role: str) -> "Security":
 
 
 def configured_security() -> "Security | None":
-    """The certificates that Dask is configured with for a client (`distributed.comm.tls` in its configuration, or
-    DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on), None where it is with none. Raises HostError when others may read
-    the key."""
+    """The client certificates of Dask's configuration (`distributed.comm.tls`, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE
+    and so on), or None if it has none. Raises HostError when other users can read the key."""
     from dask import config
     from distributed.security import Security
 
-    configuration: Any = config  # its types are partly unknown
+    configuration: Any = config  # the module is only partly typed
     names = ("ca-file", "client.cert", "client.key")
     files = [configuration.get(f"distributed.comm.tls.{name}", None) for name in names]
     if not all(files):
@@ -78,7 +77,7 @@ def configured_security() -> "Security | None":
 
 
 def tls_address(text: str) -> str:
-    """ADDRESS:PORT as Dask writes it. Raises UsageError for another protocol."""
+    """The address with Dask's protocol prefix. Raises UsageError for another protocol."""
     protocol, found, rest = text.partition("://")
     if not found:
         return f"tls://{text}"
@@ -88,7 +87,7 @@ def tls_address(text: str) -> str:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Address and port. Raises UsageError."""
+    """Splits ADDRESS:PORT. Raises UsageError."""
     address, colon, port = text.removeprefix("tls://").rpartition(":")
     if not colon or not port.isdecimal() or len(port) > 5 or int(port) > _LAST_PORT:
         raise UsageError(f"{text}: write an address and a port, such as 10.0.0.1:8786")

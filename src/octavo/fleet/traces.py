@@ -1,6 +1,6 @@
-"""`octavo trace surface --scheduler`: a trace that is simulated in shares, on the workers of a Dask.
+"""`octavo trace surface --scheduler`: simulates a trace in shares, on the workers of a Dask cluster.
 
-Every worker reads the whole trace, at the same path, and follows its own page sizes, or its part of their pages.
+Every worker reads the whole trace, at the same path, and simulates its own page sizes, or its part of their pages.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,11 @@ Places = Sequence[tuple[int, int, int, int, int]]
 
 
 class FleetSimulator:
-    """Simulates on the workers that are there. Raises HostError when there is none, UsageError for too many parts."""
+    """Simulates on the present workers. Raises HostError when there is none, UsageError for too many parts."""
 
     def __init__(self, hosts: DaskHosts, parts: int | None = None) -> None:
-        """`parts`: those of the pages of each size; as many as keep all workers busy if left out."""
+        """`parts`: how many parts the pages of each size are divided into; by default enough to keep all workers
+        busy."""
         hosts.look()
         self._hosts, self._workers, self._parts = hosts, sorted(hosts.present()), parts
         if not self._workers:
@@ -34,8 +35,8 @@ class FleetSimulator:
     def curves(
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
     ) -> tuple[Totals, list[Curve], int]:
-        """The shares in turn on the workers; the number of parts is that of the size with most. Raises HostError when
-        a worker cannot do its share, or has another trace there."""
+        """Distributes the shares over the workers. Returns the totals, the curves and the largest number of parts of
+        any size. Raises HostError when a worker fails, or has a different trace."""
         planned = shares(own, sizes, len(self._workers), self._parts)
         answers = self._of_parts(curves_of_share, [(request, own, share, tuple(capacities)) for share in planned])
         totals: Totals = answers[0][0]
@@ -45,7 +46,7 @@ class FleetSimulator:
         return totals, curves, max(share.part[1] for share in planned)
 
     def buffers(self, request: SurfaceRequest, own: int, places: Places) -> list[BufferPoint]:
-        """Each point as on one host, some on every worker; in their order."""
+        """Simulates the points, divided among the workers. Returns them in their order."""
         count = min(len(self._workers), len(places))
         shares = [list(places[first::count]) for first in range(count)]
         answers = self._of_parts(points_of_share, [(request, own, share) for share in shares])
@@ -59,7 +60,7 @@ class FleetSimulator:
 def curves_of_share(
     request: SurfaceRequest, own: int, share: Share, capacities: Sequence[int]
 ) -> tuple[Totals, list[Curve]]:
-    """A task: the curves of this share. Raises UsageError, HostError as `trace.surface`."""
+    """A task: returns the curves of this share. Raises UsageError and HostError like `trace.surface`."""
 
     def work() -> tuple[Totals, list[Curve]]:
         with reading(request.path) as opened:
@@ -73,7 +74,8 @@ def curves_of_share(
 
 
 def points_of_share(request: SurfaceRequest, own: int, places: Places) -> list[BufferPoint]:
-    """A task: PostgreSQL's buffer manager at these points. Raises UsageError, HostError as `trace.surface`."""
+    """A task: simulates PostgreSQL's buffer manager at these points. Raises UsageError and HostError like
+    `trace.surface`."""
 
     def work() -> list[BufferPoint]:
         with reading(request.path) as opened:
@@ -86,5 +88,5 @@ def points_of_share(request: SurfaceRequest, own: int, places: Places) -> list[B
 
 
 def at_absolute_path(request: SurfaceRequest) -> SurfaceRequest:
-    """The request as workers can read it, whose directory is another one."""
+    """The request with an absolute path: the workers have another current directory."""
     return replace(request, path=request.path.absolute())

@@ -2,8 +2,8 @@
 
 Each piece is a task's result or argument. All of them pass through the coordinator and the scheduler, whose event loops
 serve the whole fleet: a build in a single message would block them for seconds, and be in their memory once per host.
-Until its digest is checked, a received build is a file outside of the cache, which the next transfer or run on the host
-removes.
+Until its digest is checked, a received build is a file outside of the cache. The next transfer or run on the host
+removes it.
 """
 
 import os
@@ -23,24 +23,24 @@ from octavo.packaging.travel import MOST_PACKED, check_name, pack, unpack
 from octavo.postgres.builds.cache import read_build
 from octavo.units import human_size
 
-# What one message has of a build, in bytes; to how many hosts it is sent at once.
+# The size of a piece in bytes, and how many hosts a piece is sent to at once.
 PIECE = 1024**2
 _TAKERS_AT_ONCE = 16
-# Seconds between two lines about a transfer.
+# Seconds between two progress lines of a transfer.
 _BETWEEN_LINES = 5.0
 
 
 class TransferHosts(Protocol):
-    """The hosts of `dask_hosts`, as far as they are needed here."""
+    """The methods of `dask_hosts` that a transfer needs."""
 
     def answers(self, orders: Sequence[Any]) -> dict[str, Any]:
-        """The answers to orders, one a host, by host; the error of one that fails."""
+        """Runs one order per host. Returns the result, or the error, by host."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A build that is packed: its size in bytes, and its sha256."""
+    """A packed build: its size in bytes and its sha256."""
 
     name: str
     size: int
@@ -48,19 +48,20 @@ class Packed:
 
 
 def send(hosts: TransferHosts, name: str, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
-    """Sends a build that `maker` has to others; those that have it then. What fails is told: then hosts make theirs."""
+    """Sends a build from `maker` to `takers`; returns those that have it now. On a reported failure a host makes its
+    own."""
     notify(Preparing(f"{name}: packing on {maker}, to send it to {', '.join(takers)}"))
     packed: Packed | None = answers(hosts, [(maker, pack_here, name)], notify).get(maker)
     left: list[str] = []
     if packed is not None:
         left = _send_pieces(hosts, packed, maker, takers, notify)
         left = list(answers(hosts, [(taker, unpack_here, packed) for taker in left], notify))
-    hosts.answers([(host, forget_here) for host in (maker, *takers)])  # who is away forgets it when it has its next run
+    hosts.answers([(host, forget_here) for host in (maker, *takers)])  # an absent host forgets it at its next run
     return left
 
 
 def answers(hosts: TransferHosts, orders: Sequence[Any], notify: Notify) -> dict[str, Any]:
-    """The answers by host, without those of hosts that fail, which is told."""
+    """Returns the results by host. Reports the errors of the hosts that fail and leaves those hosts out."""
     found = hosts.answers(orders)
     for answer in found.values():
         if isinstance(answer, Exception):
@@ -69,7 +70,7 @@ def answers(hosts: TransferHosts, orders: Sequence[Any], notify: Notify) -> dict
 
 
 def _send_pieces(hosts: TransferHosts, packed: Packed, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
-    """Sends the file piece by piece; those that have all of them."""
+    """Sends the file piece by piece. Returns the hosts that have all pieces."""
     left, told = list(takers), time.monotonic()
     for offset in range(0, packed.size, PIECE):
         if time.monotonic() - told > _BETWEEN_LINES:
@@ -88,7 +89,7 @@ def _send_pieces(hosts: TransferHosts, packed: Packed, maker: str, takers: Seque
 
 
 def pack_here(name: str) -> Packed:
-    """A task: packs the build for `piece_here`. Raises OctavoError when it is not there, or there is no room."""
+    """A task: packs the build for `piece_here`. Raises OctavoError when the build is missing or the disk is full."""
 
     def work() -> Packed:
         build = read_build(name)
@@ -102,7 +103,7 @@ def pack_here(name: str) -> Packed:
 
 
 def piece_here(name: str, offset: int) -> bytes:
-    """A task: a piece of the packed build. Raises OctavoError when that is not there any more."""
+    """A task: returns a piece of the packed build. Raises OctavoError when the packed build is gone."""
 
     def work() -> bytes:
         try:
@@ -115,8 +116,8 @@ def piece_here(name: str, offset: int) -> bytes:
 
 
 def take_here(name: str, offset: int, piece: bytes) -> None:
-    """A task: adds a piece to what has arrived. Raises OctavoError when one before it is missing, or there is no
-    room."""
+    """A task: appends a piece to the received file. Raises OctavoError when an earlier piece is missing or the disk is
+    full."""
 
     def work() -> None:
         path = _file(name) if offset else _new(name)
@@ -132,7 +133,7 @@ def take_here(name: str, offset: int, piece: bytes) -> None:
 
 
 def unpack_here(packed: Packed) -> None:
-    """A task: takes the build that has arrived into the cache. Raises OctavoError when it is not what was sent."""
+    """A task: moves the received build into the cache. Raises OctavoError when its digest does not match."""
 
     def work() -> None:
         with Journal() as journal:
@@ -142,12 +143,12 @@ def unpack_here(packed: Packed) -> None:
 
 
 def forget_here() -> None:
-    """A task: removes what was packed or has arrived."""
+    """A task: removes packed and received files."""
     BENCH.do(lambda: shutil.rmtree(parcels(), ignore_errors=True))
 
 
 def _new(name: str) -> Path:
-    """Where a build that is packed or arrives is from now on; what was there is removed."""
+    """The path for a build that is about to be packed or received. Removes what was there."""
     path = _file(name)
     shutil.rmtree(parcels(), ignore_errors=True)
     make_directory(parcels(), 0o700)

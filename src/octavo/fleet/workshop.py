@@ -1,5 +1,5 @@
-"""The work of a host in a fleet: it holds its run lock, measures its parts of rounds, and keeps trials until they are
-delivered.
+"""The work of a host in a fleet: it holds the host's run lock, measures its parts of rounds, and keeps trials until
+they are delivered.
 
 The functions at the end are the tasks that Dask runs here. In Octavo's own worker the main thread does their work, one
 after the other, as it does in `octavo run`: a signal interrupts it, and it continues when the connection is lost.
@@ -35,13 +35,13 @@ from octavo.store.records import TrialRecord, for_rounds
 
 Result = TypeVar("Result")
 
-# A run whose coordinator was not heard of for so long, in seconds, gives way to another one. While it goes on it is
-# heard of every minute (`hold`), also where a host waits for slower ones.
+# Another run may replace one whose coordinator has been silent for so many seconds. An active coordinator sends `hold`
+# every minute, also to a host that waits for slower ones.
 _FORGOTTEN_AFTER = 600.0
 
 
 def parcels() -> Path:
-    """Where builds wait that are sent to other hosts or arrive from them (`fleet.transfer`)."""
+    """The directory of builds that are being sent or received (`fleet.transfer`)."""
     return octavo_home() / "fleet" / "parcels"
 
 
@@ -54,11 +54,11 @@ class Workshop:
                 f"{order.host} has another Octavo ({mine[:12]}; coordinator: {order.octavo[:12]}); install the same"
             )
         self.order = order
-        # When the coordinator was heard of last; set by Dask's thread, too.
+        # When the coordinator last sent something; Dask's thread sets it, too.
         self.asked = time.monotonic()
-        # What the coordinator has not settled yet, None before it has settled any; set by Dask's thread.
+        # The cells that are still undecided, None before the coordinator has decided any; Dask's thread sets it.
         self.open: frozenset[str] | None = None
-        # Whether the coordinator has gone without an answer to `finish`; set by Dask's thread.
+        # Whether the coordinator has left without waiting for `finish`; Dask's thread sets it.
         self.left = False
         self._sent = 0
         self._broken: HostError | None = None
@@ -68,7 +68,7 @@ class Workshop:
         with ExitStack() as stack:
             stack.enter_context(host_lock())
             self._notices += recover()
-            shutil.rmtree(parcels(), ignore_errors=True)  # of a transfer whose coordinator was killed
+            shutil.rmtree(parcels(), ignore_errors=True)  # from a transfer whose coordinator was killed
             journal = stack.enter_context(Journal())
             self._outbox = Outbox(order.run, lambda line: self._notify(Notice(line)))
             stack.callback(self._outbox.close)
@@ -85,19 +85,20 @@ class Workshop:
         return for_rounds(self._outbox.add(trial))
 
     def report(self) -> Report:
-        """What this host is, and cannot do."""
+        """Returns the facts of this host and the cells that it cannot run."""
         mine = self.order.host_class or class_here()
         others = {cell.id: why for cell in self.order.cells if (why := other_class(cell, mine))}
         cannot = {**self._ready.cannot, **others}
         return Report(self._ready.environment, cannot, self._ready.room, mine, self._ready.loads())
 
     def begin_again(self) -> None:
-        """The coordinator may not have heard what was sent last, and asks for everything anew."""
+        """Resets the state of delivery: the coordinator may have missed what was sent last, and asks for everything
+        again."""
         self.asked, self.open, self.left, self._sent, self._broken = time.monotonic(), None, False, 0, None
 
     def measure(self, order: PartOrder) -> Delivery:
-        """Measures what this host's share of the round still lacks. Raises OctavoError when it cannot, and then for
-        every order that was waiting, too."""
+        """Measures what is still missing of this host's share of the round. Raises OctavoError when it cannot, and
+        again for every later order until `begin_again`."""
         if self._broken is not None:
             raise self._broken
         members = [self._cells[cell] for cell in order.cells]
@@ -115,7 +116,7 @@ class Workshop:
         return self._deliver(max(order.have.get(self._outbox.name, 0), self._sent))
 
     def deliver(self, have: Mapping[str, int]) -> Delivery:
-        """What the coordinator does not have."""
+        """Returns the trials that the coordinator does not have."""
         return self._deliver(have.get(self._outbox.name, 0))
 
     def _deliver(self, after: int) -> Delivery:
@@ -126,15 +127,15 @@ class Workshop:
         return Delivery(self._outbox.name, trials, self._ready.clock.now(), notices, after)
 
     def _wanted(self, members: Sequence[Cell]) -> list[Cell]:
-        """Those of the cells that are still open, with their baselines."""
+        """The cells among these that are still undecided, with their baselines."""
         return list(members) if self.open is None else with_their_baselines(members, self.open)
 
     def _wanted_again(self, members: Sequence[Cell]) -> list[Cell]:
-        """All of the cells that are repeated, whether they are decided or not, as long as somebody waits for them."""
+        """All cells to be repeated, decided or not, unless the coordinator has left."""
         return [] if self.left else list(members)
 
     def close(self, have: Mapping[str, int] | None = None) -> None:
-        """Puts the host back; removes the outbox when the coordinator has all of it."""
+        """Restores the host's settings. Removes the outbox when the coordinator has all of its trials."""
         delivered = have is not None and not self._outbox.undelivered(have)
         self._stack.close()
         if delivered:
@@ -152,18 +153,18 @@ def _place(trial: TrialRecord) -> tuple[int, int, int, int, str]:
 
 
 class WorkQueue:
-    """The one place where this process works for a run: a queue that the main thread empties, or a lock."""
+    """Serializes this process's work for runs: with a queue that the main thread serves, or with a lock."""
 
     def __init__(self) -> None:
         self.workshop: Workshop | None = None
-        # How often this host was asked to make itself ready.
+        # How often a coordinator has asked this host to prepare.
         self.begun = 0
         self._queue: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
         self._lock = Lock()
         self._serving = False
 
     def serve(self) -> None:
-        """Does in this thread what is asked for, until `stop`; a KeyboardInterrupt ends it at once."""
+        """Does the queued work in this thread until `stop`. A KeyboardInterrupt ends it at once."""
         self._serving = True
         try:
             while (asked := self._queue.get()) is not None:
@@ -180,12 +181,12 @@ class WorkQueue:
             self.close()
 
     def stop(self) -> None:
-        """Ends `serve` after what was asked for before."""
+        """Ends `serve` after the work that is already queued."""
         self._queue.put(None)
 
     def do(self, work: Callable[[], Result]) -> Result:
-        """Has the work done, after what was asked for before, and returns what it returns."""
-        if not self._serving:  # in a worker that somebody else has started
+        """Queues the work, waits for it and returns its result."""
+        if not self._serving:  # in a worker that somebody else started
             with self._lock:
                 return work()
         answer: Future[Result] = Future()
@@ -193,7 +194,7 @@ class WorkQueue:
         return answer.result()
 
     def later(self, work: Callable[[], None]) -> None:
-        """Has the work done after what is being done; nobody waits for it."""
+        """Queues the work without waiting for it."""
 
         def logged() -> None:
             try:
@@ -207,7 +208,7 @@ class WorkQueue:
             Thread(target=self.do, args=(logged,), name="later", daemon=True).start()
 
     def close(self) -> None:
-        """Puts the host back."""
+        """Restores the host's settings."""
         if self.workshop is not None:
             workshop, self.workshop = self.workshop, None
             workshop.close()
@@ -217,50 +218,50 @@ BENCH = WorkQueue()
 
 
 def begin(order: RunOrder) -> Report:
-    """A task: makes this host ready for a run, or finds that it is. Raises OctavoError when it cannot."""
+    """A task: prepares this host for a run unless it is prepared. Raises OctavoError when it cannot."""
     BENCH.begun += 1
     return BENCH.do(lambda: _begin(order))
 
 
 def measure(order: PartOrder) -> Delivery:
-    """A task: measures this host's share of a round. Raises OctavoError when it cannot go on."""
+    """A task: measures this host's share of a round. Raises OctavoError when it cannot continue."""
     return BENCH.do(lambda: _workshop(order.run).measure(order))
 
 
 def narrow(run: str, cells: Sequence[str]) -> None:
-    """Not a task, but at once in Dask's own thread: of what was asked for, only these cells are still open. The trial
-    that is being measured comes to its end."""
+    """Runs at once in Dask's own thread, not as a task: only these cells of the orders are still undecided. The current
+    trial is completed."""
     workshop = BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.open = frozenset(cells)
 
 
 def hold(run: str) -> None:
-    """Not a task, but at once in Dask's own thread: the run goes on, whatever this host has been asked for since."""
+    """Runs at once in Dask's own thread, not as a task: the run is still active, even if this host has no new order."""
     workshop = BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.asked = time.monotonic()
 
 
 def leave(run: str) -> None:
-    """Not a task, but at once in Dask's own thread: the run is over, and the coordinator waits no longer for the end of
-    what is being done here, a trial or making the host ready. Then the host is put back; what was not delivered stays
-    in the outbox."""
+    """Runs at once in Dask's own thread, not as a task: the run is over, and the coordinator no longer waits for a
+    trial or a preparation that is going on here. The host's settings are restored after that; trials that were not
+    delivered stay in the outbox."""
     begun, workshop = BENCH.begun, BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.open, workshop.left = frozenset(), True
 
     def put_back() -> None:
         now = BENCH.workshop
-        if now is not None and now.order.run == run and BENCH.begun == begun:  # it has not gone on meanwhile
+        if now is not None and now.order.run == run and BENCH.begun == begun:  # not if asked to begin again
             BENCH.close()
 
     BENCH.later(put_back)
 
 
 def finish(run: str, have: dict[str, int]) -> Delivery | None:
-    """A task: the run is over; the host is put back. What the coordinator did not have is returned, and stays in the
-    outbox."""
+    """A task: the run is over; restores the host's settings. Returns the trials that the coordinator did not have; they
+    stay in the outbox."""
 
     def end() -> Delivery | None:
         if BENCH.workshop is None or BENCH.workshop.order.run != run:

@@ -1,4 +1,4 @@
-"""Instruments: metrics sampled during a trial. A new one is a file here and a line in the table."""
+"""Instruments: metrics sampled during a trial. To add one, write a file here and add a line to the table."""
 
 from collections.abc import Collection
 from importlib import import_module
@@ -6,7 +6,8 @@ from importlib import import_module
 from octavo.errors import UsageError
 from octavo.instruments.base import Instrument, Sampled
 
-# In this order: what asks the kernel first, so that a server's answers are not among what the kernel counts.
+# The order matters: instruments that read the kernel come first, so that it does not count the server's work for the
+# others.
 INSTRUMENTS = {
     "statements": "octavo.instruments.statements",
     "relations": "octavo.instruments.relations",
@@ -28,7 +29,7 @@ INSTRUMENTS = {
     "wal": "octavo.instruments.wal",
     "checkpointer": "octavo.instruments.checkpointer",
 }
-# Only where they are asked for by name, because they cost.
+# These run only if they are requested by name, because of their cost.
 OPTIONAL = {
     "cpus": "octavo.instruments.cpus",
     "wait_events": "octavo.instruments.wait_events",

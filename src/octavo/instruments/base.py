@@ -15,11 +15,11 @@ from octavo.observation import Metric, Observation
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import WorkloadResult
 
-# Ends the watching and gives what was seen; it is told what the workload did, for figures per transaction.
+# Ends the observation and returns its result. The argument is the workload's result, for figures per transaction.
 Stop = Callable[[WorkloadResult], list[Observation]]
 
 
-# Keeps our own statements out of pg_stat_statements; where that is not loaded, it sets nothing.
+# Keeps our own statements out of pg_stat_statements; has no effect if that is not loaded.
 NOT_COUNTED = b"SET pg_stat_statements.track = 'none'"
 
 
@@ -45,7 +45,7 @@ class Reader:
 
 @runtime_checkable
 class Sampled(Protocol):
-    """An instrument that is sampled while the run lasts."""
+    """An instrument that is sampled during the run."""
 
     @property
     def figures(self) -> Sequence[Figure]:
@@ -59,17 +59,18 @@ class Sampled(Protocol):
 
     @property
     def asks_server(self) -> bool:
-        """Whether it asks the server, whose clients report the rest of their statistics when they leave."""
+        """Whether it queries the server, whose backends report the rest of their statistics when their clients
+        leave."""
         ...
 
     def open(self, target: Target) -> Reader:
-        """Prepares for reading. Raises UnavailableError when it cannot here."""
+        """Prepares for reading. Raises UnavailableError when it is not possible here."""
         ...
 
 
 @runtime_checkable
 class Instrument(Protocol):
-    """An instrument that is started just before the measured run and stopped just after it."""
+    """An instrument that starts just before the measured run and stops just after it."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -77,5 +78,5 @@ class Instrument(Protocol):
         ...
 
     def start(self, server: Server) -> Stop:
-        """Starts watching. Raises UnavailableError when it cannot here."""
+        """Starts the observation. Raises UnavailableError when it is not possible here."""
         ...

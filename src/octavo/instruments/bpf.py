@@ -18,20 +18,20 @@ HASH, LRU_HASH = 1, 9
 _TRACEPOINT_PROGRAM = 5
 _ATTRIBUTE_BYTES = 128
 
-# Functions that a program calls.
+# Helper functions that a program calls.
 LOOKUP, UPDATE, DELETE, PID, NAME = 1, 2, 3, 14, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place in a program that jumps lead to."""
+    """A jump target in a program."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A jump to a label: an instruction whose offset is not known yet."""
+    """A jump to a label: an instruction whose offset is still unknown."""
 
     code: int
     register: int
@@ -70,18 +70,19 @@ def assemble(parts: Sequence[bytes | Label | Jump]) -> bytes:
 
 
 def offsets(format_file: Path) -> dict[str, int]:
-    """Where a tracepoint's fields lie in its record. Raises OSError where there is no such tracepoint."""
+    """The offsets of a tracepoint's fields in its record. Raises OSError if the tracepoint does not exist."""
     fields = re.findall(r"field:[^;]*?(\w+)(?:\[\d*\])?;\s*offset:(\d+);", format_file.read_text())
     return {name: int(offset) for name, offset in fields}
 
 
 def create_map(kind: int, key_bytes: int, value_bytes: int, entries: int) -> int:
-    """A map's descriptor. Raises OSError."""
+    """Creates a map and returns its descriptor. Raises OSError."""
     return _bpf(_MAP_CREATE, _attribute(struct.pack("=IIIII", kind, key_bytes, value_bytes, entries, 0)))
 
 
 def load(program: bytes) -> int:
-    """A tracepoint program's descriptor. Raises OSError when the kernel's verifier refuses it, or the right lacks."""
+    """Loads a tracepoint program and returns its descriptor. Raises OSError when the verifier or a missing permission
+    refuses it."""
     instructions = ctypes.create_string_buffer(program, len(program))
     licence = ctypes.create_string_buffer(b"PostgreSQL")
     attribute = struct.pack(
@@ -91,7 +92,7 @@ def load(program: bytes) -> int:
 
 
 def look_up(descriptor: int, key: bytes, value_bytes: int) -> bytes | None:
-    """The value of a key, None where the map has none."""
+    """The value of a key, or None if it is not in the map."""
     key_at = ctypes.create_string_buffer(key, len(key))
     value = ctypes.create_string_buffer(value_bytes)
     try:
@@ -105,7 +106,7 @@ def look_up(descriptor: int, key: bytes, value_bytes: int) -> bytes | None:
 
 
 class Taker:
-    """Takes everything out of a hash map, so that a reading costs what happened since the last one."""
+    """Removes and returns all entries of a hash map, so that a reading costs only what happened since the last one."""
 
     def __init__(self, descriptor: int, key: struct.Struct, value: struct.Struct, entries: int) -> None:
         self._map, self._key, self._value, self._entries = descriptor, key, value, entries
@@ -113,7 +114,7 @@ class Taker:
         self._values = ctypes.create_string_buffer(entries * value.size)
 
     def take(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Keys and values."""
+        """Yields the keys and values."""
         cursor = ctypes.c_uint32()
         begun = 0
         last = False
@@ -125,7 +126,7 @@ class Taker:
             attribute = _attribute(content)
             try:
                 _bpf(_MAP_TAKE_BATCH, attribute)
-            except FileNotFoundError:  # no more after these
+            except FileNotFoundError:  # no more entries
                 last = True
             (count,) = struct.unpack_from("=I", attribute, 32)
             keys = self._key.iter_unpack(ctypes.string_at(self._keys, count * self._key.size))
@@ -135,12 +136,13 @@ class Taker:
 
 
 def enable_statistics() -> int:
-    """A descriptor while which is open the kernel measures what programs cost (since Linux 5.8). Raises OSError."""
+    """Returns a descriptor; while it is open the kernel measures the cost of programs (since Linux 5.8). Raises
+    OSError."""
     return _bpf(_ENABLE_STATS, _attribute(struct.pack("=I", 0)))
 
 
 def run_seconds(program: int) -> float:
-    """CPU seconds that a program has run while statistics were enabled."""
+    """The CPU seconds that a program has used while statistics were enabled."""
     text = Path(f"/proc/self/fdinfo/{program}").read_text()
     match = re.search(r"^run_time_ns:\s*(\d+)$", text, re.MULTILINE)
     return int(match[1]) * 1e-9 if match else 0.0

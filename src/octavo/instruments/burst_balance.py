@@ -1,6 +1,6 @@
 """The remaining I/O credits of a volume. Amazon's BurstBalance is their share of a full bucket, 5.4 million.
 
-Source: Octavo's own account of the volume that it enforces (`knobs/credits.py`); a cloud volume has its own balance
+Source: Octavo's own accounting of the volume that it enforces (`knobs/credits.py`); a cloud volume reports its balance
 elsewhere. Empty on a device without credits.
 """
 
@@ -23,7 +23,7 @@ class BurstBalance:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError when the directory cannot be seen."""
+        """Raises UnavailableError when the directory is not visible."""
         directory = target.directory
         if directory is None:
             raise UnavailableError(target.no_directory)

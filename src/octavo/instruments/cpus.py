@@ -1,4 +1,4 @@
-"""CPU by CPU, as in mpstat -P ALL.
+"""Usage of each CPU, as in mpstat -P ALL.
 
 Source: the lines `cpuN` of /proc/stat, in ticks (proc_stat(5)). Optional: a large machine has hundreds of them.
 """
@@ -16,7 +16,7 @@ _CPU = re.compile(rb"^(cpu\d{1,6})((?: \d{1,20}){8})", re.MULTILINE)
 
 
 class Cpus:
-    """The times of each CPU; an item is one of them."""
+    """The times of each CPU; an item is one CPU."""
 
     period = 1.0
     asks_server = False
@@ -30,7 +30,7 @@ class Cpus:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where /proc/stat names no CPU."""
+        """Raises UnavailableError if /proc/stat lists no CPU."""
         try:
             file = ProcFile(target.proc / "stat")
         except OSError as error:

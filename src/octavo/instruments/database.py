@@ -11,7 +11,7 @@ from octavo.observation import Metric
 
 
 class Database:
-    """Counters of the database that we are connected to."""
+    """Counters of the database of our connection."""
 
     period = 1.0
     asks_server = True

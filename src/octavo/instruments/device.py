@@ -60,7 +60,7 @@ class DeviceActivity:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError on a filesystem without a device, or when the directory cannot be seen."""
+        """Raises UnavailableError on a filesystem without a device, or when the directory is not visible."""
         from octavo._core import device_statistics
 
         if target.directory is None:

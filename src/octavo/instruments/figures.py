@@ -19,7 +19,7 @@ Value = tuple[Metric, Item, float]
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A gauge as it is; the trial's observation is its highest, lowest or mean sample."""
+    """The value of a gauge; the trial's observation is its highest, lowest or mean sample."""
 
     metric: Metric
     key: str
@@ -29,7 +29,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A counter's growth per second."""
+    """The growth of a counter per second."""
 
     metric: Metric
     key: str
@@ -38,7 +38,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A counter's growth divided by another's, where the other grew, by `least` a second or more."""
+    """The growth of a counter divided by another's, if the other grew by at least `least` per second."""
 
     metric: Metric
     above: str
@@ -49,7 +49,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A counter's growth over the trial; no series, because its rate is one."""
+    """The growth of a counter over the trial. It has no series, because that would be a rate."""
 
     metric: Metric
     key: str
@@ -58,7 +58,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class PerTransaction:
-    """A counter's growth over the trial, per transaction."""
+    """The growth of a counter over the trial, per transaction."""
 
     metric: Metric
     key: str
@@ -153,7 +153,7 @@ def fold(gauge: Gauge, samples: Sequence[float]) -> float:
 
 
 def _growth(then: Mapping[str, float], now: Mapping[str, float], key: str) -> float | None:
-    """How far the counter went; what was not there before began at nothing."""
+    """The growth of a counter; one that did not exist before began at zero."""
     if key not in now:
         return None
     growth = now[key] - then.get(key, 0.0)

@@ -1,7 +1,7 @@
-"""Kernel events of allocating transparent huge pages, and of making room for them.
+"""Kernel events of allocating transparent huge pages, and of compacting memory for them.
 
-Source: thp_*, compact_* and allocstall_* of /proc/vmstat (kernel Documentation/admin-guide/mm/transhuge.rst,
-include/linux/vm_event_item.h), and /proc/buddyinfo (proc_buddyinfo(5)), where the kernel has it.
+Source: thp_*, compact_* and allocstall_* in /proc/vmstat (kernel Documentation/admin-guide/mm/transhuge.rst,
+include/linux/vm_event_item.h), and /proc/buddyinfo (proc_buddyinfo(5)), if the kernel has it.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ _EVENTS = (
 
 
 class HugePageEvents:
-    """Counters of /proc/vmstat; they move rarely, so a look every five seconds is enough."""
+    """Counters of /proc/vmstat. They change rarely, so one reading every five seconds is enough."""
 
     period = 5.0
     asks_server = False
@@ -69,7 +69,7 @@ class HugePageEvents:
             if stalls:
                 found["allocstall"] = float(sum(stalls))
             if huge is not None:
-                with suppress(OSError):  # a container may not show it
+                with suppress(OSError):  # may be hidden in a container
                     found["free_huge"] = float(free_memory(huge, target.proc).whole)
             return {None: found}
 

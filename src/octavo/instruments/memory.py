@@ -45,7 +45,7 @@ class HostMemory:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where /proc/meminfo cannot be read."""
+        """Raises UnavailableError if /proc/meminfo cannot be read."""
         try:
             file = ProcFile(target.proc / "meminfo")
         except OSError as error:

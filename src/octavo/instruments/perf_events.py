@@ -1,4 +1,4 @@
-"""perf_event_open(2): counters and tracepoints as descriptors, which are removed when they are closed."""
+"""perf_event_open(2): counters and tracepoints as descriptors. They are removed when the descriptors are closed."""
 
 import ctypes
 import fcntl
@@ -18,19 +18,19 @@ _ENABLE, _SET_BPF = 0x2400, 0x40042408
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event by its type and its number (include/uapi/linux/perf_event.h)."""
+    """An event by its type and number (include/uapi/linux/perf_event.h)."""
 
     type: int
     config: int
 
 
 def cache_event(cache: int, operation: int, result: int) -> Event:
-    """A hardware cache's event: PERF_COUNT_HW_CACHE_* numbers."""
+    """The event of a hardware cache, from PERF_COUNT_HW_CACHE_* numbers."""
     return Event(CACHE, cache | operation << 8 | result << 16)
 
 
 def open_event(event: Event, *, pid: int = -1, cpu: int = -1, inherit: bool = False) -> int:
-    """A descriptor that counts the event, for a process or a CPU. Raises OSError when it is refused."""
+    """Returns a descriptor that counts the event for a process or a CPU. Raises OSError when it is refused."""
     attribute = ctypes.create_string_buffer(
         struct.pack(
             "=IIQQQQQ", event.type, _ATTRIBUTE_BYTES, event.config, 0, 0, _WITH_TIMES, INHERIT if inherit else 0
@@ -44,17 +44,17 @@ def open_event(event: Event, *, pid: int = -1, cpu: int = -1, inherit: bool = Fa
 
 
 def read_event(descriptor: int) -> float:
-    """How often it happened, children included; scaled up when the counter was shared with others."""
+    """The count of the event, children included, scaled up if the counter was shared with others."""
     count, enabled, running = struct.unpack("=QQQ", os.read(descriptor, 24))
     return float(count) if not 0 < running < enabled else count * enabled / running
 
 
 def attach(descriptor: int, program: int) -> None:
-    """Runs the BPF program whenever the tracepoint is hit."""
+    """Runs the BPF program at each hit of the tracepoint."""
     fcntl.ioctl(descriptor, _SET_BPF, program)
     fcntl.ioctl(descriptor, _ENABLE, 0)
 
 
 def close(descriptor: int) -> None:
-    """Ends the counting."""
+    """Stops counting."""
     os.close(descriptor)

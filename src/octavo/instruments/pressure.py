@@ -1,7 +1,7 @@
 """Pressure: the share of the time in which tasks waited for CPU, memory or I/O.
 
 Source: /proc/pressure/* (kernel Documentation/accounting/psi.rst): `total`, in microseconds. `some`: at least one task
-waited; `full`: all that were not idle did.
+waited; `full`: all non-idle tasks waited.
 """
 
 from octavo.host.procfs import ProcFile, number_after

@@ -47,7 +47,7 @@ class Processes:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError when the postmaster is not a process that we can see."""
+        """Raises UnavailableError when the postmaster is not visible as a process."""
         if target.postmaster is None:
             raise UnavailableError(target.no_processes)
         watched = _Family(target)
@@ -57,7 +57,7 @@ class Processes:
 
 @dataclass(slots=True)
 class _Member:
-    """A living process with its files; counters as last seen."""
+    """A running process with its open files and last counters."""
 
     files: tuple[ProcFile, ...]
     role: str | None = None
@@ -66,7 +66,7 @@ class _Member:
 
 
 class _Family:
-    """The postmaster and its children, known from one reading to the next."""
+    """The postmaster and its children, tracked from one reading to the next."""
 
     def __init__(self, target: Target) -> None:
         assert target.postmaster is not None
@@ -76,7 +76,7 @@ class _Family:
         if target.backend is not None:
             self._special[target.backend] = OURS
         self._members: dict[int, _Member] = {}
-        self._gone: dict[str, tuple[int, int]] = {}  # counters of those that ended, by role
+        self._gone: dict[str, tuple[int, int]] = {}  # counters of ended processes, by role
         self._most_kept = descriptors_to_spare() // len(_FILES)
         self._cluster_name = str(target.query("cluster_name")[0]["cluster_name"])
         path = self._proc / str(self._root) / "task" / str(self._root) / "children"
@@ -115,7 +115,7 @@ class _Family:
         return child_pids(self._root, self._proc)
 
     def _look(self, pid: int) -> _Row | None:
-        """The process's numbers, or None when it has ended meanwhile."""
+        """The process's numbers, or None if it has ended in the meantime."""
         try:
             member = self._members.get(pid)
             if member is None:
@@ -146,7 +146,7 @@ class _Family:
         return role_of(title_of(pid, self._proc), self._cluster_name)
 
     def _bury(self, pid: int) -> None:
-        """Forgets a process that has ended, but not what it used."""
+        """Removes an ended process but keeps its counters."""
         member = self._members.pop(pid, None)
         if member is None:
             return
@@ -158,7 +158,7 @@ class _Family:
 
 
 def _together(rows: list[_Row]) -> dict[str, float]:
-    """Column by column: the largest, or the sum."""
+    """Combines the rows by column: the largest value, or the sum."""
     columns = zip(_COLUMNS, zip(*rows, strict=True), strict=True)
     return {name: float(max(values) if name in _LARGEST else sum(values)) for name, values in columns}
 

@@ -36,7 +36,7 @@ _LINE = re.compile(r"^\s*([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)\s*$", re.MULTILINE
 
 
 class Profile:
-    """perf record while the trial runs; an item is a program or library and a function of it."""
+    """perf record during the trial; an item is a program or library and one of its functions."""
 
     metrics = (_SHARE,)
 
@@ -69,7 +69,7 @@ class Profile:
                 raise UnavailableError("perf record did not end") from None
             finally:
                 children.ended(server.journal, entry)
-            if recorder.returncode > 0:  # by our signal it is below
+            if recorder.returncode > 0:  # our own signal gives a negative code
                 raise UnavailableError(f"perf record failed: {error_line(words)}")
             if not data.exists():
                 raise UnavailableError(f"perf recorded nothing: {error_line(words)}")
@@ -97,7 +97,7 @@ def error_line(text: str) -> str:
 
 
 def cannot_restrict(proc: Path = Path("/proc"), root: Path = cgroup.ROOT) -> str | None:
-    """Why perf cannot be restricted to the control group of one server, or None."""
+    """Why perf cannot be restricted to one server's control group, or None."""
     place = child_group.hierarchy(root)
     if place is None or not child_group.is_version_2(place):
         return "there are no control groups of version 2"
@@ -107,8 +107,8 @@ def cannot_restrict(proc: Path = Path("/proc"), root: Path = cgroup.ROOT) -> str
 
 
 def _hierarchy(proc: Path) -> Mount | None:
-    """Where perf looks for groups, if that is version 2: it does where version 1 has no perf_event
-    (tools/lib/api/fs/cgroup.c)."""
+    """The hierarchy in which perf looks for groups, if it is version 2: perf uses that if version 1 has no perf_event
+    controller (tools/lib/api/fs/cgroup.c)."""
     table = mounts(proc / "self" / "mountinfo")
     if any(mount.kind == "cgroup" and "perf_event" in mount.options.split(",") for mount in table):
         return None
@@ -116,8 +116,8 @@ def _hierarchy(proc: Path) -> Mount | None:
 
 
 def _restricted(server: Server, proc: Path = Path("/proc")) -> list[str]:
-    """perf record's options for a server alone; none where that cannot be. It is the group of all that belongs to the
-    server, so that the server may be restarted in it."""
+    """perf record's options for one server only; empty if that is impossible. They name the group of all processes of
+    the server, so that the server may be restarted in it."""
     try:
         mount = _hierarchy(proc)
         text = (proc / str(server.process.pid) / "cgroup").read_text()
@@ -133,10 +133,10 @@ def _restricted(server: Server, proc: Path = Path("/proc")) -> list[str]:
 
 
 def _report(data: Path, journal: Journal) -> children.Finished:
-    """What perf report makes of the data, and of the symbol tables of every program that ran, whoever made that.
+    """Runs perf report on the data. It parses the symbol tables of every program that ran, which anybody may have made.
 
-    So it runs as nobody, or as ourselves where we are not root. It gets copies of the data and of the kernel's symbols,
-    which are zeros for whoever has no right to them (kernel.kptr_restrict).
+    So it runs as nobody, or as the current user if that is not root. It gets copies of the data and of the kernel's
+    symbols, which are zeros for users without permission (kernel.kptr_restrict).
     """
     account = _nobody()
     with trees.readable_scratch("profile", journal, account) as place:

@@ -33,7 +33,7 @@ class Pss:
         self._budget = budget_share * self.period * (os.cpu_count() or 1)
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where the processes, or their memory maps, cannot be looked at."""
+        """Raises UnavailableError if the processes, or their memory maps, are not accessible."""
         read = rollups(target, self._budget)
 
         def sums() -> Reading:

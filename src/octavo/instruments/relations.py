@@ -1,4 +1,4 @@
-"""The sizes of the largest tables and indexes, and how far they grew in the trial.
+"""The sizes of the largest tables and indexes, and their growth during the trial.
 
 Source: pg_relation_size of the main fork (PostgreSQL's documentation, "Database Object Management Functions").
 """

@@ -16,9 +16,9 @@ _MOST_ENTRIES = 16384
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How many requests of this size and kind (the first letters of rwbs) a process made of a device (dev_t).
+    """The number of requests of this size and kind (the first letters of rwbs) that a process made to a device (dev_t).
 
-    `ring`: a worker thread of io_uring asked for them in the process's name.
+    `ring`: an io_uring worker thread made them on the process's behalf.
     """
 
     device: int
@@ -42,7 +42,7 @@ class RequestCounter:
         self._programs: list[int] = []
         try:
             if measured:
-                with suppress(OSError):  # a kernel of before 5.8 cannot
+                with suppress(OSError):  # not possible before 5.8
                     self._keep(bpf.enable_statistics())
             counts = self._keep(bpf.create_map(bpf.HASH, _KEY.size, _VALUE.size, _MOST_ENTRIES))
             owners = self._keep(bpf.create_map(bpf.LRU_HASH, _OWNER_KEY_BYTES, _OWNER_BYTES, _MOST_ENTRIES))
@@ -56,7 +56,7 @@ class RequestCounter:
                     self._attach(event, request_programs.submitted(counts, self._names, device, fields))
                     return
                 for name in ("block_io_start", "block_rq_requeue"):
-                    if not (block / name).is_dir():  # the first one is of Linux 6.5
+                    if not (block / name).is_dir():  # the first one is new in Linux 6.5
                         continue
                     fields = bpf.offsets(block / name / "format")
                     program = (
@@ -65,7 +65,7 @@ class RequestCounter:
                         else request_programs.requeued(owners, device, fields)
                     )
                     self._attach(block / name, program)
-                # The last one, so that nothing is counted that was started before it could be noted by whom.
+                # Attach this one last, so that no request is counted that started before its process could be recorded.
                 event = block / "block_rq_issue"
                 self._attach(event, request_programs.issued(owners, counts, device, bpf.offsets(event / "format")))
         except BaseException:
@@ -73,23 +73,23 @@ class RequestCounter:
             raise
 
     def take(self) -> list[Requests]:
-        """Everything counted since the last time."""
+        """Returns everything counted since the last call."""
         return [
             Requests(device, pid, size, _kind(kind & 0xFFFF), count, kind >> 16 == request_programs.IO_URING)
             for (device, pid, size, kind), (count,) in self._taker.take()
         ]
 
     def name(self, pid: int) -> str | None:
-        """The name of the process at its last request; also of one that has ended since."""
+        """The name of the process at its last request, even if it has ended since."""
         found = bpf.look_up(self._names, struct.pack("=I", pid), _NAME_BYTES)
         return found.partition(b"\0")[0].decode(errors="replace") if found else None
 
     def cpu_seconds(self) -> float:
-        """CPU seconds of counting in the kernel; 0 if not measured."""
+        """CPU seconds that counting used in the kernel; 0 if not measured."""
         return sum(bpf.run_seconds(program) for program in self._programs)
 
     def close(self) -> None:
-        """Ends the counting."""
+        """Stops counting."""
         for descriptor in reversed(self._descriptors):
             os.close(descriptor)
         self._descriptors.clear()
@@ -97,7 +97,7 @@ class RequestCounter:
     def _attach(self, event: Path, program: bytes) -> None:
         loaded = self._keep(bpf.load(program))
         self._programs.append(loaded)
-        # A program is attached to the tracepoint, not to the event's CPU: one event stands for all of them.
+        # A program is attached to the tracepoint, not to the event's CPU, so one event covers all CPUs.
         cpu = min(os.sched_getaffinity(0))
         number = int((event / "id").read_text())
         perf_events.attach(self._keep(perf_events.open_event(Event(TRACEPOINT, number), cpu=cpu)), loaded)

@@ -18,9 +18,9 @@ from octavo.instruments.bpf import DELETE, LOOKUP, NAME, PID, UPDATE, Jump, Labe
 
 R0, R1, R2, R3, R4, R6, R7, R8, R9, R10 = 0, 1, 2, 3, 4, 6, 7, 8, 9, 10
 
-# How a request was asked for: the second half of an owner, and the upper half of a counted kind.
+# How a request was made: the second half of an owner, and the upper half of a counted kind.
 PLAIN, IO_URING, REQUEUED = 0, 1, 2
-# A worker thread of io_uring names itself so (io_uring/io-wq.c).
+# The name of io_uring's worker threads (io_uring/io-wq.c).
 _RING_WORKER = (int.from_bytes(b"iou-", "little"), int.from_bytes(b"wrk-", "little"))
 
 _SECTOR_BITS = 9
@@ -58,7 +58,7 @@ def started(owners: int, names: int, device: int | None, fields: Mapping[str, in
 
 
 def requeued(owners: int, device: int | None, fields: Mapping[str, int]) -> bytes:
-    """At block_rq_requeue: marks the place, so that the next issue is not counted."""
+    """At block_rq_requeue: marks the place so that the next issue is not counted."""
     return assemble([
         *_place(device, fields),
         instruction(0x62, R10, 0, -24, 0),
@@ -69,8 +69,8 @@ def requeued(owners: int, device: int | None, fields: Mapping[str, int]) -> byte
 
 
 def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, int]) -> bytes:
-    """At block_rq_issue: counts[device, process, size, kind] += 1; the kind is the two first letters of rwbs, and how
-    it was asked for above them.
+    """At block_rq_issue: counts[device, process, size, kind] += 1. The kind is the first two letters of rwbs, with the
+    way in which it was requested in the bits above.
     """
     return assemble([
         *_place(device, fields),
@@ -120,7 +120,7 @@ def submitted(counts: int, names: int, device: int | None, fields: Mapping[str, 
 
 
 def _counted(counts: int, fields: Mapping[str, int]) -> _Parts:
-    """counts[r7 = device, r9 = process, the size at r10-24, the kind] += 1; r8 is how it was asked for."""
+    """counts[r7 = device, r9 = process, the size at r10-24, the kind] += 1; r8 is how it was requested."""
     return [
         instruction(0x63, R10, R7, -32),
         instruction(0x63, R10, R9, -28),
@@ -133,7 +133,7 @@ def _counted(counts: int, fields: Mapping[str, int]) -> _Parts:
         instruction(0x63, R10, R1, -20),
         *_lookup(counts, -32),
         Jump(0x55, R0, 0, "add"),
-        # Another CPU may be about to put the same key there: who comes second must not overwrite the first one's count.
+        # Another CPU may be inserting the same key: the second one must not overwrite the first one's count.
         instruction(0x7A, R10, 0, -40, 0),
         *_update(counts, -32, -40, _NO_EXIST),
         *_lookup(counts, -32),
@@ -145,7 +145,7 @@ def _counted(counts: int, fields: Mapping[str, int]) -> _Parts:
 
 
 def _place(device: int | None, fields: Mapping[str, int]) -> _Parts:
-    """r6 = the record, r7 = its device, the place at r10-16; leaves on any other than the device asked for."""
+    """r6 = the record, r7 = its device, the place at r10-16; leaves on any device other than the requested one."""
     found: _Parts = [instruction(0xBF, R6, R1), instruction(0x61, R7, R6, fields["dev"])]
     if device is not None:
         found.append(Jump(0x56, R7, device, "leave"))

@@ -22,7 +22,7 @@ KERNEL, OTHERS, GONE = "kernel", "other programs", "ended before they were ident
 
 
 class DeviceRequests:
-    """Counters by role and, apart, by direction and size; a size class reaches up to its power of two."""
+    """Counters by role and, separately, by direction and size. A size class extends to its power of two."""
 
     period = 1.0
     asks_server = False
@@ -35,8 +35,8 @@ class DeviceRequests:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError without root. For a volume that makes no requests itself (device mapper, md),
-        submissions to it are counted."""
+        """Raises UnavailableError without root. For a volume that makes no requests itself (device mapper, md), it
+        counts submissions to it."""
         if target.directory is None:
             raise UnavailableError(target.no_directory)
         device, submitted = volume_under(target.directory)
@@ -81,7 +81,7 @@ def _add(found: dict[str | None, dict[str, float]], role: str, direction: str, r
 
 
 def _direction(kind: str) -> str | None:
-    """What the first letters of rwbs say; a flush that comes before a write stands in front of it.
+    """The direction from the first letters of rwbs; a flush before a write precedes it.
 
     >>> _direction("WS"), _direction("FW"), _direction("RA"), _direction("FF")
     ('write', 'write', 'read', None)
@@ -90,14 +90,14 @@ def _direction(kind: str) -> str | None:
 
 
 class _Roles:
-    """Who a process is; asked once for each."""
+    """The roles of processes; each is determined once."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._known: dict[int, str] = {}
 
     def of(self, pid: int) -> str:
-        """Its role, one of PostgreSQL's or KERNEL, OTHERS, GONE."""
+        """The role of the process: one of PostgreSQL's, or KERNEL, OTHERS, GONE."""
         if (role := self._known.get(pid)) is None:
             role = self._ask(pid)
             if role is not None:

@@ -26,18 +26,18 @@ _COST_SHARE = Metric("instruments_cpu_share", "CPU time of monitoring, share of 
 _OWN_METRICS = (_COST, _COST_SHARE)
 _BACKEND = "the server, for all of them"
 
-# What asks the server about itself: it can be told of one of several that take turns.
+# Instruments that query the server about itself; their figures belong to one server even if several take turns.
 OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer"})
 
 _DEVICE = "device"
-# Of the server's control group alone, which stands still when the server does.
+# Instruments of the server's control group only, which does not run while the server is paused.
 _PROFILE = "profile"
 
 _NO_WORK = WorkloadResult((), 0.0, 0)
 _LEAVING_SECONDS = 5.0
-# A query of an instrument takes milliseconds. What has to wait longer than this is left out rather than waited for.
+# A query of an instrument takes milliseconds. A query that waits longer than this is dropped.
 _STATEMENT_TIMEOUT = "500ms"
-# Before the measured run waiting costs it nothing, and on a disk that others keep busy catalogs are read for longer.
+# Waiting before the measured run does not affect it, and on a disk that others keep busy reading catalogs takes longer.
 _STARTING_TIMEOUT = "60s"
 
 
@@ -53,7 +53,7 @@ class InstrumentResults:
 
 
 class InstrumentSet:
-    """All instruments, for the trials of one run. One that is not available here is reported once, by `notice`, and
+    """All instruments, for the trials of one run. One that is unavailable here is reported once, by `notice`, and stays
     off."""
 
     def __init__(
@@ -126,7 +126,7 @@ class InstrumentSet:
 
 
 class RunningInstruments:
-    """The instruments of one trial, running; a context manager that ends them however the trial ends."""
+    """The running instruments of one trial; a context manager that stops them however the trial ends."""
 
     def __init__(
         self, target: Target, disconnect: Callable[[], None], sampler: Sampler, stops: Mapping[str, Stop]
@@ -143,7 +143,7 @@ class RunningInstruments:
         self.close()
 
     def finish(self, result: WorkloadResult) -> InstrumentResults:
-        """Takes the last readings, just after the measured run, and ends the watching."""
+        """Takes the last readings, just after the measured run, and ends the observation."""
         sampler = self._sampler
         sampler.stop()
         sampler.final(asks_server=False)
@@ -170,7 +170,7 @@ class RunningInstruments:
         return InstrumentResults(tuple(observations), tuple(series), off, missed)
 
     def close(self) -> None:
-        """Ends what still watches: nothing after `finish`, all of it when the trial broke off before."""
+        """Stops the remaining instruments: none after `finish`, all of them if the trial was aborted."""
         self._sampler.stop()
         self._disconnect()
         self._stop_others(_NO_WORK, {})
@@ -189,18 +189,19 @@ class RunningInstruments:
 
 
 def target_of(server: Server) -> tuple[Target, Callable[[], None]]:
-    """One of Octavo's servers as instruments see it during a run, and what closes their connection to it."""
+    """One of Octavo's servers as seen by instruments during a run, and a function that closes their connection to
+    it."""
     target, connection = _connected(server, _STATEMENT_TIMEOUT)
     return target, connection.close
 
 
 def _connected(server: Server, timeout: str) -> tuple[Target, psycopg.Connection[DictRow]]:
-    """The server as instruments see it, and their connection to it, none of whose statements takes longer."""
+    """The server as seen by instruments, and their connection to it, with this statement timeout."""
     connection = server.connect(DATABASE)
     connection.execute(NOT_COUNTED)
     connection.execute(b"SET default_transaction_read_only = on")
-    # A reading that takes too long, or a workload's own restart of the server, is no error that the trial would be
-    # doubted for.
+    # A reading that times out, or a workload's own restart of the server, is not an error that makes the trial
+    # doubtful.
     connection.execute(b"SET log_min_messages = panic")
     _limit(connection, timeout)
     version = connection.info.server_version
@@ -216,9 +217,10 @@ def _limit(connection: psycopg.Connection[DictRow], timeout: str) -> None:
 
 
 def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> int:
-    """A backend reports the rest of its statistics when it exits, a moment after its client has.
+    """Waits until clients have left: a backend reports the rest of its statistics when it exits, shortly after its
+    client.
 
-    Returns how many are still there when there is no more time.
+    Returns how many are still connected when the time is up.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while (clients := query("other_clients")[0]["clients"]) and time.monotonic() < deadline:
@@ -227,7 +229,7 @@ def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> int:
 
 
 def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation]:
-    """Monitoring overhead: of the sampler's thread by instrument, and of the backend that served it."""
+    """The monitoring overhead: of the sampler's thread by instrument, and of the backend that served it."""
     costs: dict[str, float] = {recording.name: recording.cpu_seconds for recording in sampler.recordings}
     backend = backend_cpu_seconds(target)
     if backend is not None:
@@ -240,7 +242,7 @@ def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation
 
 
 def backend_cpu_seconds(target: Target) -> float | None:
-    """CPU seconds of the backend that serves us since it started; None if it is not visible."""
+    """CPU seconds of the backend of our connection since it started; None if it is not visible."""
     if target.backend is None:
         return None
     try:
@@ -250,6 +252,6 @@ def backend_cpu_seconds(target: Target) -> float | None:
 
 
 def facts_of(seen: InstrumentResults) -> dict[str, Any]:
-    """A trial's facts about its instruments: empty without problems."""
+    """A trial's facts about its instruments; empty if there were no problems."""
     found = {"instruments_off": dict(seen.off), "instruments_missed": dict(seen.missed)}
     return {name: value for name, value in found.items() if value}

@@ -19,15 +19,15 @@ class SamplerClock(Protocol):
     """The sampler's clock."""
 
     def now(self) -> float:
-        """Seconds on a clock that is never set."""
+        """Seconds on a clock that is never adjusted."""
         ...
 
     def cpu(self) -> float:
-        """CPU seconds of the calling thread, the kernel's work for it included."""
+        """CPU seconds of the calling thread, including the kernel's work for it."""
         ...
 
     def wait(self, stopped: threading.Event, seconds: float) -> bool:
-        """Waits so long, or until stopped; whether it was stopped."""
+        """Waits so many seconds, or until stopped. Returns whether it was stopped."""
         ...
 
 
@@ -38,13 +38,13 @@ class MonotonicClock:
     cpu = staticmethod(time.thread_time)
 
     def wait(self, stopped: threading.Event, seconds: float) -> bool:
-        """Sleeps on the event."""
+        """Waits on the event."""
         return stopped.wait(seconds)
 
 
 @dataclass(slots=True)
 class _Track:
-    """A series while it grows."""
+    """A series that is being recorded."""
 
     metric: Metric
     seconds: "array[float]" = field(default_factory=lambda: array("d"))
@@ -76,14 +76,15 @@ class Recording:
         return counts(self.instrument)
 
     def sample(self, clock: SamplerClock, began: float, *, final: bool = False) -> None:
-        """Takes a reading. The final one is for the counters: its gauges belong to a server without its load."""
+        """Takes a reading. The final one is only for the counters, because its gauges belong to a server without
+        load."""
         before = clock.cpu()
         try:
             reading, at = self.reader.read(), clock.now()
             self._keep(reading, at, began, final=final)
         except UnavailableError as error:
             self.off = str(error)
-        except psycopg.errors.QueryCanceled:  # by the statement's timeout: the server was busier than we may wait
+        except psycopg.errors.QueryCanceled:  # by statement_timeout: the server was too busy
             self.missed += 1
         except (OSError, psycopg.Error) as error:
             self.off = " ".join(str(error).split())
@@ -95,7 +96,7 @@ class Recording:
             figures = [figure for figure in figures if not isinstance(figure, Gauge)]
         if self.last is None or self.first is None:
             self.first, self.first_at = reading, at
-            if self._counts:  # taken before the load begins: what counters grow from
+            if self._counts:  # taken before the load begins: the base of the counters
                 figures = []
         self.latest = list(points(figures, self.last or {}, reading, at - self.last_at))
         for metric, item, value in self.latest:
@@ -106,14 +107,15 @@ class Recording:
         self.samples += 1
 
     def series(self) -> list[Series]:
-        """Everything so far, seconds since the sampler's start."""
+        """All series so far, with seconds since the sampler's start."""
         return [
             Series.of(track.metric.name, track.metric.unit, tuple(track.seconds), tuple(track.values), item)
             for (_, item), track in self._tracks.items()
         ]
 
     def observations(self, work: TrialWork) -> list[Observation]:
-        """The trial as a whole: counters from the first to the last reading, gauges over their samples."""
+        """The observations of the whole trial: counters from the first to the last reading, gauges over their
+        samples."""
         if self.first is None or self.last is None:
             return []
         whole = totals(self.instrument.figures, self.first, self.last, self.last_at - self.first_at, work)
@@ -126,7 +128,7 @@ class Recording:
 
 
 class Sampler:
-    """Samples opened instruments. `run` is the loop of its thread; a test may call it with a clock of its own."""
+    """Samples opened instruments. `run` is the loop of its thread; a test may call it with its own clock."""
 
     def __init__(self, clock: SamplerClock | None = None) -> None:
         self.recordings: list[Recording] = []
@@ -136,7 +138,7 @@ class Sampler:
         self._thread: threading.Thread | None = None
 
     def add(self, name: str, instrument: Sampled, reader: Reader) -> Recording:
-        """Adds an instrument. One that counts is read at once; what only has gauges waits for its period."""
+        """Adds an instrument. One with counters is read at once; one with only gauges waits for its period."""
         recording = Recording(name, instrument, reader, due=self.began + instrument.period)
         self.recordings.append(recording)
         if counts(instrument):
@@ -144,12 +146,12 @@ class Sampler:
         return recording
 
     def start(self) -> None:
-        """Begins to sample in a thread of its own."""
+        """Starts sampling in a separate thread."""
         self._thread = threading.Thread(target=self.run, name="sampler", daemon=True)
         self._thread.start()
 
     def run(self) -> None:
-        """Samples the instruments that are due, until `stop`. Periods missed during a slow reading are left out."""
+        """Samples the instruments that are due, until `stop`. Periods missed during a slow reading are skipped."""
         while True:
             self.sample_due()
             wait = min((one.due for one in self.recordings if one.off is None), default=float("inf")) - self.clock.now()
@@ -157,7 +159,7 @@ class Sampler:
                 return
 
     def sample_due(self) -> None:
-        """One round: everything whose time has come."""
+        """Takes one round of readings: of every instrument that is due."""
         for recording in self.recordings:
             now = self.clock.now()
             if recording.off is None and now >= recording.due:
@@ -175,14 +177,14 @@ class Sampler:
                 recording.due = self.clock.now() + period
 
     def stop(self) -> None:
-        """Ends the thread; a reading that is being taken is finished."""
+        """Stops the thread after the current reading."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def final(self, *, asks_server: bool) -> None:
-        """The last reading of those that have counters and (do not) ask the server."""
+        """Takes the last reading of the instruments that have counters and (do not) query the server."""
         for recording in self.recordings:
             if (
                 recording.off is None

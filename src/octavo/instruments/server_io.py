@@ -12,7 +12,7 @@ _SINCE = 160000
 
 
 class ServerIo:
-    """Counters by backend_type."""
+    """Counters by backend type."""
 
     period = 1.0
     asks_server = True

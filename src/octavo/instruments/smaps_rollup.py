@@ -1,4 +1,4 @@
-"""Reading /proc/PID/smaps_rollup of all of a server's processes, for as long as it is cheap enough.
+"""Reads /proc/PID/smaps_rollup of all of a server's processes, as long as it is cheap enough.
 
 Source: proc_pid_smaps(5), Linux 4.14. It walks a process's page tables with its memory map
 locked, 7 ms for a GB touched.
@@ -13,9 +13,9 @@ from octavo.instruments.target import Target
 
 
 def rollups(target: Target, budget_seconds: float) -> Callable[[], list[bytes]]:
-    """A function that reads the files of the current processes; one reading may take so much CPU time.
+    """Returns a function that reads the files of the current processes; one reading may use so many CPU seconds.
 
-    Raises UnavailableError where the processes, or their memory maps, cannot be looked at; so does the function once a
+    Raises UnavailableError if the processes, or their memory maps, are not accessible. The function raises it once a
     reading has exceeded the budget.
     """
     root = target.postmaster

@@ -1,7 +1,7 @@
 """The statements that took most of the trial's time, with what each read and wrote.
 
-Source: pg_stat_statements, where the plan's settings load it (shared_preload_libraries). The extension is created in
-the trial's copy of the database, before the measured time.
+Source: pg_stat_statements, if the plan's settings load it (shared_preload_libraries). The extension is created in the
+trial's copy of the database, before the measured time.
 """
 
 from octavo.instruments.base import NOT_COUNTED, NotAskedError, Stop

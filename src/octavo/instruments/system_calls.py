@@ -14,7 +14,7 @@ _NUMBERS = {
     "x86_64": {"perf_event_open": 298, "bpf": 321},
     "aarch64": {"perf_event_open": 241, "bpf": 280},
 }
-# Calls since Linux 5.1 have one number everywhere.
+# Calls since Linux 5.1 have the same number on every architecture.
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSCONFIG_CMD_CREATE = 6
 _CLOEXEC = 1
@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: object) -> int:
-    """The system call's result. Raises OSError when it fails."""
+    """Makes the system call and returns its result. Raises OSError when it fails."""
     result: int = _libc.syscall(ctypes.c_long(number), *arguments)
     if result < 0:
         code = ctypes.get_errno()
@@ -32,7 +32,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def number_of(name: str) -> int:
-    """The number of a call on this machine. Raises OSError on a machine whose numbers are not known here."""
+    """The number of a call on this machine. Raises OSError for an unknown architecture."""
     numbers = _NUMBERS.get(platform.machine())
     if numbers is None:
         raise OSError(f"the system call number of {name} on {platform.machine()} is unknown")
@@ -41,8 +41,8 @@ def number_of(name: str) -> int:
 
 @contextmanager
 def tracefs() -> Generator[Path, None, None]:
-    """A directory with the kernel's tracefs: where it is mounted, else a mount that nobody else sees and that goes at
-    the end, whatever happens (fsmount(2)). Raises OSError when it is refused.
+    """Yields a directory with the kernel's tracefs: where it is mounted, else a private mount that is removed in any
+    case (fsmount(2)). Raises OSError when it is refused.
     """
     mounted = Path("/sys/kernel/tracing")
     if (mounted / "events").is_dir():

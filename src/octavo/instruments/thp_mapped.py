@@ -31,7 +31,7 @@ class ThpMapped:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where the processes, or their memory maps, cannot be looked at."""
+        """Raises UnavailableError if the processes, or their memory maps, are not accessible."""
         read = rollups(target, _BUDGET_SHARE * self.period * (os.cpu_count() or 1))
 
         def gauges() -> Reading:

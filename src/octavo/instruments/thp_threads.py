@@ -14,7 +14,7 @@ from octavo.instruments.target import Target
 from octavo.observation import Metric
 
 _NANOSECOND = 1e-9
-# The parent of the kernel's threads, pid 2 wherever they can be seen (kernel/kthread.c).
+# The parent of the kernel's threads is pid 2 wherever they are visible (kernel/kthread.c).
 _KTHREADD = "kthreadd"
 _THREADS = ("khugepaged", "kcompactd")
 
@@ -32,7 +32,7 @@ class ThpThreads:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where the kernel's threads cannot be seen, as in a container."""
+        """Raises UnavailableError if the kernel's threads are not visible, as in a container."""
         if _name(target.proc / "2") != _KTHREADD:
             raise UnavailableError("kernel threads are not visible, as in a container")
         files = [
@@ -59,7 +59,7 @@ class ThpThreads:
 
 
 def _thread_of(path: Path) -> Iterator[str]:
-    """Which of the threads this process is: kcompactd has one on each memory node, with its number."""
+    """The name of the thread if the process is one of these: kcompactd has one per memory node, with its number."""
     if path.name.isdecimal() and (name := _name(path).rstrip("0123456789")) in _THREADS:
         yield name
 
@@ -67,7 +67,7 @@ def _thread_of(path: Path) -> Iterator[str]:
 def _name(path: Path) -> str:
     try:
         return (path / "comm").read_text(errors="replace").strip()
-    except OSError:  # it has ended, or is not there
+    except OSError:  # it has ended, or does not exist
         return ""
 
 

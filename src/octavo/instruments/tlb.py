@@ -32,7 +32,7 @@ EVENTS: Mapping[str, Event] = {
 
 
 class Tlb:
-    """Counters of the CPU; read before and after, because reading them adds up all backends."""
+    """Counters of the CPU. They are read before and after, because each reading adds up all backends."""
 
     period = math.inf
     asks_server = False
@@ -50,7 +50,7 @@ class Tlb:
         self._events = events
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where the machine has no such counters or does not let us use them."""
+        """Raises UnavailableError if the machine has no such counters or does not permit their use."""
         if target.postmaster is None:
             raise UnavailableError(target.no_processes)
         opened: list[tuple[str, int]] = []

@@ -39,7 +39,7 @@ class Vmstat:
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError where the files cannot be read."""
+        """Raises UnavailableError if the files cannot be read."""
         try:
             vmstat, stat = ProcFile(target.proc / "vmstat"), ProcFile(target.proc / "stat")
         except OSError as error:

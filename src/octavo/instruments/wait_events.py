@@ -1,4 +1,4 @@
-"""What the sessions wait for, by name: samples of pg_stat_activity.
+"""The wait events of the sessions, by name, from samples of pg_stat_activity.
 
 Source: `wait_event_type` and `wait_event` of active sessions and parallel workers (PostgreSQL's documentation, "The
 Cumulative Statistics System"). A session without a wait event runs, or waits for a CPU. Ten samples a second: short and

@@ -1,4 +1,4 @@
-"""WAL as it is generated, and as it is written.
+"""WAL that is generated, and WAL that is written.
 
 `wal_bytes` is the growth of the insert position: records, full-page images and page headers. Records and images
 separately come from pg_stat_wal, writes from pg_stat_io (PostgreSQL 18; "The Cumulative Statistics System"). A WAL page
@@ -13,8 +13,8 @@ from octavo.observation import Metric
 from octavo.postgres.limits import WAL_BLOCKS
 from octavo.units import parse_size
 
-# A server that generates less in a second than the smallest WAL block does not write: what is written are the few
-# records of its own, each in a block of its own.
+# A server that generates less than the smallest WAL block per second is idle: it only writes the few records of its
+# own, each in a separate block.
 LEAST_WAL = float(min(map(parse_size, WAL_BLOCKS)))
 
 

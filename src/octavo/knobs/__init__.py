@@ -1,9 +1,9 @@
-"""Knobs: state of the host that a level sets, that is verified by reading it back, and restored.
+"""Knobs: host state that a level sets, that is verified by reading it back, and that is restored.
 
-A new one is a file here with a KNOB that follows `knobs.base.Knob`, and a line in the table. What needs more than a
-level (a volume, the server's process) has its own functions: device, server_group, huge_pages, cpu_pinning,
-drop_caches. The caller holds the host's lock (`host.lock`), because two processes that change one value would restore
-each other's.
+To add one, write a file here with a KNOB that follows `knobs.base.Knob`, and add a line to the table. Knobs that need
+more than a level (a volume, the server's process) have their own functions: device, server_group, huge_pages,
+cpu_pinning, drop_caches. The caller holds the host's lock (`host.lock`), because two processes that change one value
+would restore each other's.
 """
 
 from collections.abc import Generator, Mapping
@@ -16,7 +16,7 @@ from octavo.factor import Factor
 from octavo.host.journal import Journal
 from octavo.knobs.base import Achieved, Knob, KnobTarget
 
-# In the order in which they are turned.
+# The order in which they are set.
 KNOBS = {
     "thp": "octavo.knobs.thp",
     "shmem_thp": "octavo.knobs.shmem_thp",
@@ -33,22 +33,22 @@ KNOBS = {
     "fragmentation": "octavo.knobs.fragmentation",
 }
 
-# Set on the device under the data: each private volume has its own.
+# These are set on the device under the data: each private volume has its own.
 OF_THE_DEVICE = frozenset({"readahead", "io_scheduler"})
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The knobs as they really are, by name."""
+    """The actual state of the knobs, by name."""
 
     achieved: Mapping[str, Achieved]
 
     def as_dict(self) -> dict[str, Any]:
-        """For a trial's facts."""
+        """The state for a trial's facts."""
         return {name: achieved.as_dict() for name, achieved in self.achieved.items()}
 
     def drifted(self) -> list[str]:
-        """Values that somebody has changed since, as `knob: path: was became is`."""
+        """Values that somebody else has changed since then, as `knob: path: was became is`."""
         return [f"{name}: {line}" for name, achieved in self.achieved.items() for line in achieved.drifted()]
 
 
@@ -58,7 +58,7 @@ def all_knobs() -> dict[str, Knob]:
 
 
 def factors() -> tuple[Factor, ...]:
-    """The factors that knobs bring, with those that need more than a level."""
+    """The factors of all knobs, including those that need more than a level."""
     from octavo.knobs import cpu_pinning, device, filesystem, huge_pages
 
     return (
@@ -72,10 +72,10 @@ def factors() -> tuple[Factor, ...]:
 
 
 def cannot(levels: Mapping[str, str], place: KnobTarget) -> str | None:
-    """Why this host cannot set the knobs of a cell, with the factor's name; None when it can."""
+    """Why this host cannot set the knobs of a cell, with the factor's name; None if it can."""
     from octavo.knobs import cpu_pinning, device, huge_pages
 
-    # A private volume's device is not there yet; that one can be made is what `device.cannot` says.
+    # A private volume's device does not exist yet; `device.cannot` checks whether it can be created.
     later = OF_THE_DEVICE if device.needs_volume(levels) else frozenset[str]()
     reasons = {name: knob.cannot(level, place) for name, knob, level in _turned(levels) if name not in later}
     reasons["huge_pages"] = huge_pages.cannot(levels.get("huge_pages", "off"), place.sys)
@@ -87,9 +87,9 @@ def cannot(levels: Mapping[str, str], place: KnobTarget) -> str | None:
 
 @contextmanager
 def applied(levels: Mapping[str, str], journal: Journal, place: KnobTarget) -> Generator[State, None, None]:
-    """The table's knobs at a cell's levels within the context, put back in reverse at its end.
+    """Sets the table's knobs to a cell's levels within the context, and restores them in reverse at its end.
 
-    A factor that the levels do not name is left alone. Raises OctavoError when the kernel refuses one.
+    A factor that the levels do not contain is left alone. Raises OctavoError when the kernel refuses a value.
     """
     with ExitStack() as stack:
         yield State(

@@ -11,13 +11,13 @@ from octavo.factor import Factor, one_of
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed
 
-# The level that touches nothing.
+# The level that changes nothing.
 AS_FOUND = "as-found"
 
 
 @dataclass(frozen=True, slots=True)
 class KnobTarget:
-    """Where knobs are turned: the kernel's trees, and a directory on the filesystem and device that are meant."""
+    """Where knobs are set: the kernel's trees, and a directory on the filesystem and device in question."""
 
     directory: Path
     proc: Path = Path("/proc")
@@ -34,29 +34,30 @@ class Achieved:
     values: tuple[tuple[KernelValue, str], ...] = field(default=())
 
     def as_dict(self) -> dict[str, Any]:
-        """For a trial's facts."""
+        """The values for a trial's facts."""
         return {"asked": self.asked, "achieved": self.achieved, "found": self.found}
 
     def drifted(self) -> list[str]:
-        """The values that somebody has changed since, as `path: was, is`."""
+        """The values that somebody else has changed since then, as `path: was, is`."""
         now = ((value, was, value.read()) for value, was in self.values if value.path.exists())
         return [f"{value}: {was} became {is_now}" for value, was, is_now in now if is_now != was]
 
 
 class Knob(Protocol):
-    """A knob by its factor; the factor's default touches nothing."""
+    """A knob by its factor; the factor's default changes nothing."""
 
     @property
     def factor(self) -> Factor:
-        """Its name, levels and default."""
+        """The factor: name, levels and default."""
         ...
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """Why this host cannot set the level, or None when it can."""
+        """Why this host cannot set the level, or None if it can."""
         ...
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
-        """The level in force within the context, put back at its end. Raises OctavoError when the kernel refuses."""
+        """Sets the level within the context, and restores the value at its end. Raises OctavoError when the kernel
+        refuses."""
         ...
 
 
@@ -66,7 +67,7 @@ def set_values(
 ) -> Generator[Achieved, None, None]:
     """Sets several values as the level requests; `achieved` is their content afterwards.
 
-    `moves` are those that the kernel changes with each of them.
+    `moves` are values that the kernel changes along with each of them.
     """
     with ExitStack() as stack:
         found = [value.read() for value, _ in pairs]
@@ -76,12 +77,12 @@ def set_values(
 
 
 def _one(texts: Sequence[str]) -> str:
-    """One text where all are the same, as for the CPUs of a machine."""
+    """One text if all are the same, as for the CPUs of a machine."""
     return texts[0] if len(set(texts)) == 1 else " ".join(texts)
 
 
 def not_writable(path: Path) -> str | None:
-    """Why we cannot write this file of the kernel, or None."""
+    """Why this kernel file is not writable for us, or None."""
     if not path.exists():
         return f"this kernel has no {path}"
     if not os.access(path, os.W_OK):
@@ -91,26 +92,26 @@ def not_writable(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceKnob:
-    """A knob that is one file below /sys with a closed list of words."""
+    """A knob that is a single file below /sys with a fixed list of words."""
 
     name: str
     meaning: str
     path: str
     words: tuple[str, ...]
-    moves: str | None = None  # a file below /proc that the kernel changes with this one
+    moves: str | None = None  # a file below /proc that the kernel changes along with this one
 
     @property
     def factor(self) -> Factor:
-        """The words, and the level that touches nothing."""
+        """The words, and the level that changes nothing."""
         return Factor(self.name, "run", self.meaning, AS_FOUND, one_of(AS_FOUND, *self.words))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """A kernel need not offer every word, nor let us write it."""
+        """The kernel may not offer every word, or not let us write it."""
         value = self._value(place)
         if reason := not_writable(value.path):
             return reason
         offered = value.choices()
-        # A file that was planted, or that does not mark its choice, has one word only.
+        # A file that is planted, or does not mark its choice, has only one word.
         if len(offered) > 1 and level not in offered:
             return f"this kernel offers {', '.join(offered)} in {value.path}, not {level}"
         return None

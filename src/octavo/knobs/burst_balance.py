@@ -1,17 +1,18 @@
-"""The I/O credits of the volumes enforced now, by device number."""
+"""The I/O credits of the volumes that are being enforced, by device number."""
 
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Written by the lab, read by the sampler's thread; a trial has one volume, trials in slices one each.
+# The lab writes it, and the sampler's thread reads it. A trial has one volume; trials in slices have one each.
 _CREDITS: dict[str, Callable[[], float]] = {}
 
 
 @contextmanager
 def published(number: str, credits: Callable[[], float]) -> Generator[None, None, None]:
-    """Within the context `credits_under` returns this volume's credits; `number` is its device's, such as 7:0."""
+    """Makes `credits_under` return this volume's credits within the context. `number` is its device number, such as
+    7:0."""
     _CREDITS[number] = credits
     try:
         yield
@@ -20,7 +21,7 @@ def published(number: str, credits: Callable[[], float]) -> Generator[None, None
 
 
 def credits_under(directory: Path) -> float | None:
-    """The credits that are left to the volume under a directory; None for one without credits."""
+    """The remaining credits of the volume under a directory; None for one without credits."""
     number = directory.stat().st_dev
     left = _CREDITS.get(f"{os.major(number)}:{os.minor(number)}")
     return None if left is None else left()

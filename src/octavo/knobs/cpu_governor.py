@@ -1,4 +1,4 @@
-"""The CPU's frequency governor: /sys/devices/system/cpu/cpufreq/policy*/scaling_governor, all policies alike.
+"""The CPU's frequency governor: /sys/devices/system/cpu/cpufreq/policy*/scaling_governor, the same for all policies.
 
 Source: kernel Documentation/admin-guide/pm/cpufreq.rst. Virtual machines rarely have it.
 """
@@ -15,12 +15,12 @@ _GOVERNORS = ("performance", "powersave", "ondemand", "conservative", "schedutil
 
 
 class CpuGovernor:
-    """One word for every policy."""
+    """One governor for all policies."""
 
     factor = Factor("cpu_governor", "run", "CPU frequency governor", AS_FOUND, one_of(AS_FOUND, *_GOVERNORS))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """Every policy has to offer it."""
+        """Every policy has to offer the governor."""
         policies = self._policies(place)
         if not policies:
             return "this host does not set its CPU's frequency (no cpufreq)"
@@ -33,7 +33,7 @@ class CpuGovernor:
         return None
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
-        """Sets every policy."""
+        """Sets the governor of every policy."""
         files = [KernelValue(policy / "scaling_governor") for policy in self._policies(place)]
         return set_values(level, [(file, level) for file in files], journal)
 

@@ -1,6 +1,6 @@
-"""The CPUs of the server and of its client, so that they do not compete for them: sched_setaffinity(2).
+"""The CPUs of the server and of its client, pinned so that they do not compete for them: sched_setaffinity(2).
 
-Nothing of the host changes: a mask belongs to a process, is inherited by its children, and ends with it. So it needs
+It changes nothing on the host: a mask belongs to a process, is inherited by its children, and ends with it. So it needs
 neither root nor a journal. The kernel's own threads (writeback, loop devices) are not pinned.
 """
 
@@ -24,7 +24,7 @@ CLIENT_CPUS = Factor("client_cpus", "run", "CPUs of the client", "all", _check)
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """The CPUs of a list as the kernel writes it. Raises UsageError.
+    """Parses a CPU list in the kernel's format. Raises UsageError.
 
     >>> sorted(parse_cpus("0-2,5"))
     [0, 1, 2, 5]
@@ -40,7 +40,7 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def format_cpus(cpus: frozenset[int] | set[int]) -> str:
-    """The shortest list.
+    """The shortest list for these CPUs.
 
     >>> format_cpus({5, 0, 2, 1})
     '0-2,5'
@@ -55,7 +55,7 @@ def format_cpus(cpus: frozenset[int] | set[int]) -> str:
 
 
 def cannot(level: str) -> str | None:
-    """Why the level cannot be had here, or None."""
+    """Why the level is not possible here, or None."""
     if level == "all":
         return None
     ours = os.sched_getaffinity(0)
@@ -64,15 +64,15 @@ def cannot(level: str) -> str | None:
 
 
 def pin(pid: int, level: str) -> str:
-    """Pins a running process with all its threads and children; those still to come inherit it. Returns the CPUs.
+    """Pins a running process with all its threads and children; later ones inherit it. Returns the CPUs.
 
-    Raises OctavoError when one of them is not where it should be afterwards, or the process has ended.
+    Raises OctavoError when one of them is not on these CPUs afterwards, or the process has ended.
     """
     if level == "all":
         return format_cpus(_cpus_of(pid))
     wanted = parse_cpus(level)
     done: set[int] = set()
-    while new := threads_of(pid) - done:  # a child that was forked by a parent not yet pinned
+    while new := threads_of(pid) - done:  # a child forked by a parent that was not pinned yet
         for thread in new:
             with suppress(ProcessLookupError):
                 os.sched_setaffinity(thread, wanted)
@@ -82,7 +82,7 @@ def pin(pid: int, level: str) -> str:
 
 @contextmanager
 def pinned(level: str) -> Generator[str, None, None]:
-    """This thread, and the children that it starts, on these CPUs within the context. Yields the CPUs."""
+    """Pins this thread, and the children that it starts, to these CPUs within the context. Yields the CPUs."""
     before = os.sched_getaffinity(0)
     if level == "all":
         yield format_cpus(before)

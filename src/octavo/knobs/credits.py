@@ -1,6 +1,6 @@
 """A volume's current limits: its I/O credits, and the share that reads leave to writes.
 
-Pure functions: from the time that has passed and the requests served since, they give the limits for the next interval.
+Pure functions of the elapsed time and the requests served since then; they return the limits for the next interval.
 """
 
 from dataclasses import dataclass
@@ -50,14 +50,15 @@ class CreditMeter:
         baseline, burst = self._volume.baseline, self._volume.burst
         if burst is None or baseline.requests is None:
             return baseline
-        # What is left of the credits is spread over the period, so that no more than there is can be spent.
+        # The remaining credits are spread over the period, so that no more than these can be spent.
         requests = min(burst.requests, max(baseline.requests / 2, baseline.requests + self.credits / seconds))
         bytes_a_second = burst.bytes if burst.bytes is not None and self.credits > 0 else baseline.bytes
         return DeviceLimits(requests, bytes_a_second)
 
 
 def shared(total: DeviceLimits, served: DeviceTotals, seconds: float) -> tuple[DeviceLimits, DeviceLimits]:
-    """The total as a limit for reads and one for writes: each gets what the other leaves, and always at least half.
+    """Splits the total into a limit for reads and one for writes: each gets what the other leaves, but always at least
+    half.
 
     The kernel limits reads and writes separately; a volume does not.
     """

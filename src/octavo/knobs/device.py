@@ -1,7 +1,7 @@
 """The device under a trial's data: native, or a named volume that is enforced on a private loop device.
 
-Order: `volume` before the data are copied, `limited` when the server is warm. The limits are checked by a short probe
-before the trial, and kept by the enforcer during it.
+Order: `volume` before the data are copied, `limited` when the server is warm. A short probe checks the limits before
+the trial, and the enforcer maintains them during it.
 """
 
 import json
@@ -27,20 +27,20 @@ from octavo.knobs.volume_types import EBS_REQUEST, VolumeType, check_device, par
 FACTOR = Factor("device", "run", "device under the data", "native", check_device)
 
 _PROBE_BYTES = 32 * 1024**2
-# Requests of a probe: as small as any device takes without reading around them, as large as one counts as one.
+# The sizes of a probe's requests: the smallest that no device reads around, and the largest that counts as one request.
 _SMALL, _LARGE = 4096, EBS_REQUEST
 _TOLERANCE = 0.05
 _DEFAULT_FILESYSTEM = "ext4/4kB"
-# More than any device serves: of a volume without limits that is paused at times.
+# A rate above any device's, for a volume without limits that is sometimes paused.
 _NO_LIMIT = DeviceLimits(requests=2.0**31)
 Levels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class LimitedDevice:
-    """A device within its limits. `facts` are a trial's, completed when the limits end: `device_limit_asked` and
-    `device_limit_achieved` are requests and bytes a second by name, as the validity rule `device_limit` compares them.
-    `enforcer` is None where there are no limits, and nobody pauses the device."""
+    """A device with its limits in force. `facts` are for the trial and complete when the limits end:
+    `device_limit_asked` and `device_limit_achieved` are requests and bytes per second by name, which the validity rule
+    `device_limit` compares. `enforcer` is None if there are no limits and the device is never paused."""
 
     facts: dict[str, Any]
     enforcer: Enforcer | None = None
@@ -50,7 +50,7 @@ _Probes = dict[str, dict[str, Any]]
 
 
 def needs_volume(levels: Levels) -> bool:
-    """Whether the data of a cell go to a private volume."""
+    """Whether the data of a cell are on a private volume."""
     return levels.get("device", "native") != "native" or _chosen_filesystem(levels) != "native"
 
 
@@ -61,18 +61,18 @@ def is_limited(levels: Levels) -> bool:
 
 
 def pauses_with_cell(levels: Levels) -> bool:
-    """Whether a cell that is measured in slices is paused together with its device: one of its own on which it waits,
-    for its limits or because its memory is too small for its data."""
+    """Whether a cell that is measured in slices is paused together with its device: a device of its own on which it
+    waits, because of its limits or because its memory is too small for its data."""
     return needs_volume(levels) and (is_limited(levels) or levels.get("memory", "none") != "none")
 
 
 def volume_bytes(content: int) -> int:
-    """The size of a volume for so many bytes of data: a tenth more, the probe's file, and what filesystems take."""
+    """The size of a volume for so many bytes of data: a tenth more, the probe's file, and the filesystem's overhead."""
     return max(SMALLEST_BYTES, content + content // 10 + _PROBE_BYTES + 192 * 1024**2)
 
 
 def cannot(levels: Levels) -> str | None:
-    """Why this host cannot give a cell its filesystem and device, or None."""
+    """Why this host cannot provide a cell's filesystem and device, or None."""
     if not needs_volume(levels):
         return None
     kind = _filesystem(levels)
@@ -94,12 +94,12 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
         yield None
         return
     parsed = filesystem.parse_filesystem(_filesystem(levels))
-    assert parsed is not None  # native is not for a volume
+    assert parsed is not None  # native needs no volume
     kind, block = parsed
     device = parse_device(levels.get("device", "native"))
     with loop_volume(volume_bytes(content), kind, block, journal) as made, ExitStack() as stack:
         if device is not None and device.largest_request is not None:
-            # Any new limit of a queue makes the kernel choose its readahead anew: this comes before all knobs.
+            # Any new queue limit makes the kernel set its readahead again, so this comes before all knobs.
             readahead = KernelValue(made.queue / "read_ahead_kb")
             most = KernelValue(made.queue / "max_sectors_kb")
             stack.enter_context(changed(most, str(device.largest_request // 1024), journal, moves=[readahead]))
@@ -107,7 +107,7 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
 
 
 def needs_group(levels: Levels, root: Path = cgroup.ROOT) -> bool:
-    """Whether the server has to be started in a group for its device limit to hold: on cgroup version 2."""
+    """Whether the server has to start in a group for its device limit to apply: on cgroup version 2."""
     return is_limited(levels) and block_limit.needs_group(root)
 
 
@@ -115,8 +115,8 @@ def needs_group(levels: Levels, root: Path = cgroup.ROOT) -> bool:
 def limited(
     level: str, place: Volume | None, journal: Journal, group: Path | None = None, *, pausable: bool = False
 ) -> Generator[LimitedDevice, None, None]:
-    """The volume's limits within the context, measured first. A volume without limits has an enforcer where it must be
-    `pausable`. Raises OctavoError when the kernel refuses a limit."""
+    """Applies the volume's limits within the context, after measuring them. A volume without limits has an enforcer
+    only if it must be `pausable`. Raises OctavoError when the kernel refuses a limit."""
     device = parse_device(level)
     facts: dict[str, Any] = {"device": level}
     if place is not None:
@@ -152,11 +152,12 @@ def limited(
 def measure_achieved(
     limits: DeviceLimits, file: Path, journal: Journal, group: Path | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The expected rates of small and large requests under these limits, and those that a probe of the file achieved.
+    """The expected rates of small and large requests under these limits, and the rates that a probe of the file
+    achieved.
 
-    Requests of two sizes, a second each, five where the limit is a few requests a second; reads and writes at once, as
-    each have a limit of their own. A rate that is off by more than 5 % is measured once more, alone, because any
-    machine stalls at times, and the closer one counts.
+    It measures requests of two sizes, for a second each, or five if the limit is a few requests per second; reads and
+    writes at the same time, because each have their own limit. A rate that is off by more than 5 % is measured once
+    more, alone, because any machine stalls at times; the closer one counts.
     """
     asked = expected(limits)
     achieved = _rates(_at_once(_probes(asked)), file, journal, group)
@@ -167,7 +168,7 @@ def measure_achieved(
 
 
 def _rates(probes: Sequence[_Probes], file: Path, journal: Journal, group: Path | None) -> dict[str, float]:
-    """What each probe gets."""
+    """The rate of each probe."""
     if not probes:
         return {}
     command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(probes)]
@@ -180,7 +181,7 @@ def _rates(probes: Sequence[_Probes], file: Path, journal: Journal, group: Path 
 
 
 def _probes(asked: Mapping[str, float]) -> _Probes:
-    """How each rate is probed: requests of `size` bytes, `depth` at a time, for so many `seconds`."""
+    """How to probe each rate: requests of `size` bytes, `depth` at a time, for so many `seconds`."""
     probes: _Probes = {}
     for name, rate in asked.items():
         size = _LARGE if "bytes" in name else _SMALL
@@ -195,7 +196,7 @@ def _probes(asked: Mapping[str, float]) -> _Probes:
 
 
 def _at_once(probes: _Probes) -> list[_Probes]:
-    """Reads and writes of one size together."""
+    """Combines reads and writes of the same size."""
     by_size: dict[int, _Probes] = {}
     for name, one in probes.items():
         by_size.setdefault(one["size"], {})[name] = one
@@ -203,7 +204,7 @@ def _at_once(probes: _Probes) -> list[_Probes]:
 
 
 def probe_seconds(levels: Levels) -> float:
-    """How long the probe of a limited device takes before each trial, when nothing is off; 0 without limits."""
+    """How long the probe of a limited device takes before each trial, without repetitions; 0 without limits."""
     device = parse_device(levels.get("device", "native"))
     if device is None or device.highest == DeviceLimits():
         return 0.0
@@ -215,8 +216,8 @@ def expected(limits: DeviceLimits) -> dict[str, float]:
     """The rates of requests of 4 kB and of 256 kB under these limits, for reads and for writes.
 
     Without a limit on requests only large ones are measured: the number of small ones would depend on the probe's own
-    CPU, and adds nothing about the limit on bytes. Without a limit on bytes only small ones are: the rate of large ones
-    would be that of the device below.
+    CPU, and adds nothing about the limit on bytes. Without a limit on bytes only small ones are measured: the rate of
+    large ones would be that of the device below.
 
     >>> expected(DeviceLimits(1000, 100 * 2**20))["reads_per_second"]
     1000
@@ -242,12 +243,12 @@ def _filesystem(levels: Levels) -> str:
 
 
 def _chosen_filesystem(levels: Levels) -> str:
-    """The factor's level, or what the granularity of the page cache asks for."""
+    """The factor's level, or the filesystem for the required granularity of the page cache."""
     return page_cache.filesystem_of(levels.get("page_cache", AS_FOUND)) or levels.get("filesystem", "native")
 
 
 def _write_probe_file(file: Path) -> None:
-    """Written past the page cache, and durable, before any limit holds."""
+    """Writes the file past the page cache, durably, before any limit is in force."""
     chunk = os.urandom(1024**2)
     with file.open("wb") as out:
         for _ in range(_PROBE_BYTES // len(chunk)):

@@ -1,8 +1,8 @@
 """How much memory may be dirty before the kernel writes back, and before it makes writers wait.
 
-Source: kernel Documentation/admin-guide/sysctl/vm.rst: dirty_background_ratio or dirty_background_bytes, dirty_ratio
-or dirty_bytes. Of each pair one is in force, and writing it makes the other read 0; bytes below two memory pages are
-refused. Where the background would not be below the limit, the kernel silently takes half the limit.
+Source: kernel Documentation/admin-guide/sysctl/vm.rst: dirty_background_ratio or dirty_background_bytes, dirty_ratio or
+dirty_bytes. One of each pair is in force, and writing it makes the other read 0; values below two memory pages are
+refused. If the background limit is not below the other one, the kernel silently uses half of that.
 """
 
 import re
@@ -39,7 +39,7 @@ def _check(text: str) -> str:
 
 
 class DirtyLimits:
-    """Both pairs."""
+    """Both pairs of limits."""
 
     factor = Factor("dirty_limits", "run", "dirty memory: background and limit", AS_FOUND, _check)
 
@@ -50,7 +50,8 @@ class DirtyLimits:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """Sets the background, then the limit: neither is refused for the other, whatever they were."""
+        """Sets the background limit, then the other one, so that neither is refused because of the other's previous
+        value."""
         as_amount = "%" not in level
         found = _state(place)
         values: list[tuple[KernelValue, str]] = []
@@ -66,7 +67,7 @@ class DirtyLimits:
 
 
 def _state(place: KnobTarget) -> str:
-    """Both limits as they are in force, in the level's spelling."""
+    """Both limits in force, in the spelling of a level."""
 
     def one(name: str) -> str:
         amount = int((place.proc / f"sys/vm/{name}_bytes").read_text())

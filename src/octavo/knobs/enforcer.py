@@ -13,13 +13,14 @@ from octavo.knobs.credits import CreditMeter, DeviceTotals, shared
 from octavo.knobs.volume_types import VolumeType
 
 PERIOD_SECONDS = 0.2
-# A limit that moved by less is left: every write makes the kernel begin a new slice.
+# A smaller change of a limit is not written, because every write makes the kernel begin a new slice.
 _LEAST_CHANGE = 0.03
 _SECTOR = 512
 
 
 def served_by(device: str, sys: Path = Path("/sys")) -> DeviceTotals:
-    """The device's counters (kernel Documentation/block/stat.rst: reads, merges, sectors, ms, then writes alike).
+    """The device's counters (kernel Documentation/block/stat.rst: reads, merges, sectors, ms, then the same for
+    writes).
 
     Raises ValueError when there are fewer.
     """
@@ -30,7 +31,7 @@ def served_by(device: str, sys: Path = Path("/sys")) -> DeviceTotals:
 
 
 class Enforcer:
-    """A context manager. Its credits begin to be counted when it is entered."""
+    """A context manager. Its credits are counted from its entry."""
 
     def __init__(
         self,
@@ -63,14 +64,14 @@ class Enforcer:
             raise OctavoError(f"device limits: {self._problem}") from self._problem
 
     def begin(self) -> None:
-        """Starts counting now, at the limits that the volume has with its first credits."""
+        """Starts counting now, with the limits of the volume's initial credits."""
         self._began = self._at = self._clock()
         self._before = self._counters()
         total = self._meter.allowed(PERIOD_SECONDS)
         self._set(total, total)
 
     def step(self) -> None:
-        """Accounts for the requests served since the last step, and adjusts the limits; does nothing while paused."""
+        """Accounts for the requests served since the last step, and adjusts the limits. Does nothing while paused."""
         with self._setting:
             if not self._paused:
                 self._step()
@@ -87,7 +88,7 @@ class Enforcer:
                 self._throttle.limit(least, least)
 
     def resume(self) -> None:
-        """Goes on with the limits of before. The pause counts neither for nor against the volume's credits."""
+        """Restores the previous limits. The pause counts neither for nor against the volume's credits."""
         with self._setting:
             if self._paused:
                 self._paused = False
@@ -108,11 +109,11 @@ class Enforcer:
         self._set(*shared(self._meter.allowed(PERIOD_SECONDS), done, seconds))
 
     def credits(self) -> float:
-        """The credits that are left; a debt is none."""
+        """The remaining credits, 0 for a debt."""
         return max(0.0, self._meter.credits)
 
     def facts(self) -> dict[str, Any]:
-        """The credits that are left, and after how many seconds they were spent first, if they were."""
+        """The remaining credits, and the seconds until they were first used up, if they were."""
         if self._volume.burst is None:
             return {}
         return {"credits_left": round(max(0.0, self._meter.credits)), "credits_spent_after_seconds": self._spent_after}

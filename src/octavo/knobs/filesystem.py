@@ -20,7 +20,7 @@ _LARGE_BLOCKS_SINCE = {"ext4": (6, 19), "xfs": (6, 12)}
 
 
 def parse_filesystem(level: str) -> tuple[str, int] | None:
-    """Its type and block in bytes, or None for `native`. Raises UsageError.
+    """The type and the block in bytes, or None for `native`. Raises UsageError.
 
     >>> parse_filesystem("xfs/64kB"), parse_filesystem("ext4")
     (('xfs', 65536), ('ext4', 4096))
@@ -49,7 +49,7 @@ FACTOR = Factor("filesystem", "run", "filesystem of the data", "native", _check)
 
 
 def cannot(level: str) -> str | None:
-    """Why this host cannot mount it, or None."""
+    """Why this host cannot mount the filesystem, or None."""
     parsed = parse_filesystem(level)
     if parsed is None:
         return None

@@ -1,12 +1,12 @@
 """Breaks free memory into pieces smaller than a huge page: `python fragment_holder.py BYTES HUGE_PAGE RESERVE KIND`.
 
-A separate program, because its memory is freed as soon as it ends, however it ends; it ends with its input. It fills
-BYTES of memory with small pages, reads their physical addresses in /proc/self/pagemap (proc_pid_pagemap(5); a frame's
-number is shown to CAP_SYS_ADMIN alone), keeps some pages of each huge page's place, and frees all others.
+It is a separate program, because its memory is freed as soon as it ends, for whatever reason; it ends with its input.
+It fills BYTES of memory with small pages, reads their physical addresses in /proc/self/pagemap (proc_pid_pagemap(5);
+only CAP_SYS_ADMIN sees frame numbers), keeps some pages in each huge page's range, and frees all others.
 
-`pinned` keeps one page of each huge page's place and has a pipe hold it too (vmsplice(2)): because of that reference,
-which is not a mapping's, the kernel cannot move it (mm/compaction.c, isolate_migratepages_block). `movable` keeps every
-eighth page: compaction can move them. All are locked (mlock2(2)), so that none goes to swap.
+`pinned` keeps one page in each huge page's range and puts it into a pipe as well (vmsplice(2)): because of that
+reference, which is not a mapping's, the kernel cannot move it (mm/compaction.c, isolate_migratepages_block). `movable`
+keeps every eighth page: compaction can move them. All are locked (mlock2(2)), so that none is swapped out.
 """
 
 import array
@@ -22,8 +22,8 @@ from typing import Any
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 32 * 1024**2
-_KEPT_OF = 8  # movable: one page of so many
-_FRAME = (1 << 55) - 1  # pagemap: bits 0 to 54 are the frame's number
+_KEPT_OF = 8  # movable: one page out of so many
+_FRAME = (1 << 55) - 1  # pagemap: bits 0 to 54 are the frame number
 # include/uapi/asm-generic/mman-common.h, mman.h
 _READ_WRITE, _PRIVATE_ANONYMOUS_NORESERVE, _ON_FAULT = 3, 0x4022, 1
 _NOT_HUGE, _POPULATE, _FREE_LOCKED = 15, 23, 24
@@ -43,7 +43,7 @@ class _Segment(ctypes.Structure):
 
 
 def chosen(frames: "array.array[int]", pages: int, kind: str) -> list[int]:
-    """Which pages are kept, by their place in `frames`, in order; a huge page has so many `pages`.
+    """The pages to keep, as indexes into `frames`, in order. A huge page has so many `pages`.
 
     >>> chosen(array.array("Q", [8, 9, 515, 10, 11, 12, 13, 14, 15, 16]), 8, "pinned")
     [0, 2, 9]
@@ -52,7 +52,7 @@ def chosen(frames: "array.array[int]", pages: int, kind: str) -> list[int]:
     """
     if kind == "movable":
         return [place for place, frame in enumerate(frames) if frame % _KEPT_OF == 0]
-    # The first of each: what is met last stays in a dictionary, so backwards.
+    # Keep the first of each: the last assignment stays in a dictionary, so iterate backwards.
     backwards = range(len(frames) - 1, -1, -1)
     return sorted({frames[place] // pages: place for place in backwards}.values())
 
@@ -64,7 +64,7 @@ def _checked(result: int | None, doing: str) -> int:
 
 
 def _filled(address: int, most: int, reserve: int) -> int:
-    """Bytes that were filled, `most` at the most: no more when less than the reserve would be left."""
+    """Fills memory and returns the bytes, at most `most`; stops when less than the reserve would be left."""
     done = 0
     while done < most and _free() > reserve:
         if select.select([sys.stdin], [], [], 0)[0]:  # nothing is ever written to it
@@ -94,7 +94,7 @@ def _frames(address: int, size: int) -> "array.array[int]":
 
 
 def _pin(addresses: list[int]) -> list[int]:
-    """The writing ends of pipes that hold these pages."""
+    """Puts these pages into pipes and returns their write ends."""
     most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     largest = int(Path("/proc/sys/fs/pipe-max-size").read_text())
@@ -114,11 +114,11 @@ def _pin(addresses: list[int]) -> list[int]:
 
 
 def main() -> None:
-    """Fills, frees, prints what is held, and stays until its input ends."""
+    """Fills memory, frees a part, prints what is held, and waits until its input ends."""
     most, huge, reserve, kind = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out all the same, it is this that goes
+    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out nevertheless, this process is killed first
     address = _checked(_libc.mmap(None, most, _READ_WRITE, _PRIVATE_ANONYMOUS_NORESERVE, -1, 0), "mmap")
-    _libc.madvise(address, most, _NOT_HUGE)  # refused by a kernel without huge pages, where there is nothing to refuse
+    _libc.madvise(address, most, _NOT_HUGE)  # fails on a kernel without huge pages, where it is not needed
     _checked(_libc.mlock2(address, most, _ON_FAULT), "mlock2")
     filled = _filled(address, most, reserve)
     frames = _frames(address, filled)

@@ -1,10 +1,10 @@
-"""Fragmented memory: free memory in pieces that are too small for a huge page, as on a host that has been up for long.
+"""Fragmented memory: free memory in pieces that are too small for a huge page, as on a host with a long uptime.
 
 Sources: kernel Documentation/admin-guide/mm/transhuge.rst and admin-guide/sysctl/vm.rst (compact_memory,
 extfrag_threshold); proc_buddyinfo(5). A process of our own (`fragment_holder`) fragments memory and holds it; when it
 ends or is killed, the kernel merges the pieces again. `movable`: the pages in the way can be moved, so a huge page
 costs compaction, and an eighth of the memory is held. `pinned`: they cannot be moved, so no huge page is available, and
-one page of each huge page's place is held. The page cache is dropped before, because it is not free and would not stay
+one page in each huge page's range is held. The page cache is dropped before, because it is not free and would not stay
 in place. Background compaction (vm.compaction_proactiveness) is off meanwhile, because it would merge the pieces.
 """
 
@@ -36,24 +36,25 @@ _NONE = "none"
 _ALLOWED = "none, or how much of free memory and what is in the way, such as 100%/movable, 90%/pinned or 2GB/pinned"
 _PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-# What stays free while memory is filled, beside what the kernel reclaims for.
+# The memory that stays free while filling, in addition to the kernel's reclaim marks.
 _RESERVE = 128 * 1024**2
-# Filled and freed a second, on a virtual machine whose host first had to find the memory.
+# Bytes filled and freed per second, on a virtual machine whose host first had to provide the memory.
 _BYTES_PER_SECOND = 0.5 * 1024**3
-# Of what was filled, pieces of less than a huge page afterwards; others use and free memory meanwhile.
+# The least share of the filled memory in pieces smaller than a huge page afterwards; other processes allocate
+# meanwhile.
 _LEAST_BROKEN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """A share of free memory, or bytes of it, and what keeps huge pages from it."""
+    """A share of free memory, or bytes of it, and the kind of pages that prevent huge pages."""
 
     share: float | None
     size: int | None
     kind: str
 
     def bytes_of(self, free: int) -> int:
-        """How much of so much free memory."""
+        """The bytes to fragment, given the free memory."""
         return min(free, self.size) if self.size is not None else int(free * (self.share or 0.0))
 
 
@@ -86,12 +87,12 @@ def _check(text: str) -> str:
 
 
 class FragmentationKnob:
-    """The holder, as long as the level is in force."""
+    """Runs the holder process as long as the level is in force."""
 
     factor = Factor("fragmentation", "run", "free memory in pieces smaller than a huge page", _NONE, _check)
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """It needs root, huge pages, so much memory, and leave to use it."""
+        """It needs root, huge pages, enough memory, and permission to use it."""
         asked = parse(level)
         if asked is None:
             return None
@@ -118,7 +119,7 @@ class FragmentationKnob:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """Free memory broken up, whole again at the end. Raises OctavoError when that does not work."""
+        """Fragments free memory, and restores it at the end. Raises OctavoError when that fails."""
         asked = parse(level)
         assert asked is not None, "the level that touches nothing"
         huge = huge_page(place.sys)
@@ -148,7 +149,7 @@ class FragmentationKnob:
 
 
 def seconds(level: str, proc: Path | None = None) -> float:
-    """How long a level takes to be set, for the estimate."""
+    """The seconds that it takes to set a level, for the estimate."""
     asked = parse(level)
     if asked is None:
         return 0.0
@@ -157,20 +158,20 @@ def seconds(level: str, proc: Path | None = None) -> float:
 
 
 def reserve(proc: Path = _PROC) -> int:
-    """Bytes that stay free while memory is filled: the high marks of all zones, below which the kernel reclaims
-    (zoneinfo, in pages), and some more."""
+    """The bytes that stay free while filling: the high marks of all zones, below which the kernel reclaims (zoneinfo,
+    in pages), and some more."""
     marks = (words(line) for line in lines(proc / "zoneinfo"))
     return _RESERVE + _PAGE * sum(int(mark[1]) for mark in marks if len(mark) == 2 and mark[0] == "high")
 
 
 def _said(memory: FreeMemory, huge: int, held: int) -> str:
-    """As a trial's facts have it."""
+    """The state as text for a trial's facts."""
     by_us = f", {human_size(held)} held" if held else ""
     return f"{memory.unusable:.1%} of free memory unusable for huge pages, {memory.whole // huge} left{by_us}"
 
 
 def _room_of_group(proc: Path) -> tuple[int, Path] | None:
-    """What this process's memory groups still have room for, and the group of which that is so; None without limit."""
+    """The remaining bytes of this process's memory groups, and the group with the least; None without a limit."""
     found: list[tuple[int, Path]] = []
     for group in group_directories("memory", None, proc):
         for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
@@ -199,7 +200,7 @@ def _holder(most: int, huge: int, spare: int, kind: str, journal: Journal) -> Ge
         held: dict[str, int] = json.loads(answer)
         yield held
     finally:
-        # With pages of many GB it takes a moment to end, and the next trial is not to begin before.
+        # With many GB the process takes a moment to end, and the next trial must not begin before that.
         with suppress(ProcessLookupError):
             process.kill()
         process.wait()

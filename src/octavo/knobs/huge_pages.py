@@ -2,8 +2,8 @@
 
 Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages per size), PostgreSQL's manual on huge_pages
 and huge_page_size. If memory is fragmented the kernel allocates fewer than requested, so the number is read back. A
-pool is allocated early and once, because pages that were given up are hard to get back. An existing pool is left to its
-users, and ours is added to it. Huge pages are not charged to a memory group.
+pool is allocated early and once, because released pages are hard to get back. An existing pool is left to its users,
+and ours is added to it. Huge pages are not charged to a memory group.
 """
 
 from collections.abc import Generator, Mapping
@@ -24,19 +24,19 @@ FACTOR = Factor("huge_pages", "run", "pages of shared memory", "off", size("64kB
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Pages of one size: asked for, and given."""
+    """Pages of one size: the requested and the allocated number."""
 
     page: int
     asked: int
     given: int
 
     def __str__(self) -> str:
-        """As a reason has it."""
+        """The pool as text for a reason."""
         return f"{self.asked} huge pages of {format_size(self.page)} requested, {self.given} allocated"
 
 
 def settings(level: str) -> dict[str, str]:
-    """The server's settings: on, not try, so that it does not silently run without huge pages.
+    """The server's settings: `on` rather than `try`, so that it does not silently run without huge pages.
 
     >>> settings("off"), settings("1GB")
     ({'huge_pages': 'off'}, {'huge_pages': 'on', 'huge_page_size': '1GB'})
@@ -45,13 +45,13 @@ def settings(level: str) -> dict[str, str]:
 
 
 def sizes(sys: Path = _SYS) -> list[int]:
-    """The sizes in bytes that this kernel has pools for."""
+    """The sizes in bytes of the pools that this kernel has."""
     names = (path.name for path in (sys / "kernel/mm/hugepages").glob("hugepages-*kB"))
     return sorted(int(name.removeprefix("hugepages-").removesuffix("kB")) * 1024 for name in names)
 
 
 def cannot(level: str, sys: Path = _SYS) -> str | None:
-    """Why this host has no such pages, or None."""
+    """Why this host does not have such pages, or None."""
     if level == "off":
         return None
     if parse_size(level) not in sizes(sys):
@@ -61,16 +61,16 @@ def cannot(level: str, sys: Path = _SYS) -> str | None:
 
 @contextmanager
 def pools(wanted: Mapping[int, int], journal: Journal, sys: Path = _SYS) -> Generator[dict[int, Pool], None, None]:
-    """Allocates so many more pages of each size in bytes, and releases them at the end; yields the number that the
-    kernel gave.
+    """Allocates so many more pages of each size in bytes, and releases them at the end. Yields the number that the
+    kernel allocated.
 
     `wanted` is the output of `postgres -C shared_memory_size_in_huge_pages` under `settings` (PostgreSQL 15 and later).
     """
     with ExitStack() as stack:
         given: dict[int, Pool] = {}
-        for page, pages in sorted(wanted.items(), reverse=True):  # the large ones while memory is whole
+        for page, pages in sorted(wanted.items(), reverse=True):  # the large ones while memory is not fragmented
             value = KernelValue(_file(page, sys), "pool")
-            # Surplus pages are in use. Ours come on top of them too, and they are surplus again at the end.
+            # Surplus pages are in use. Ours are added to them, too, and they become surplus again at the end.
             persistent, total = int(value.read()), int(value.path.read_text())
             ours = (persistent, total + pages)
             now = stack.enter_context(changed(value, str(total + pages), journal, ours=ours))
@@ -79,5 +79,5 @@ def pools(wanted: Mapping[int, int], journal: Journal, sys: Path = _SYS) -> Gene
 
 
 def _file(page: int, sys: Path) -> Path:
-    # Taken from all memory nodes alike, as the kernel does by itself (nr_hugepages_mempolicy would be narrower).
+    # Allocated on all memory nodes equally, the kernel's default (nr_hugepages_mempolicy would be restricted).
     return sys / f"kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages"

@@ -1,7 +1,7 @@
 """The I/O scheduler of the data's device: queue/scheduler.
 
-Source: kernel Documentation/block/switching-sched.rst. A loop device has its own, above that of the disk below. A
-scheduler starts with its defaults whenever it is selected, so its tuned settings are restored too.
+Source: kernel Documentation/block/switching-sched.rst. A loop device has its own scheduler, above that of the disk
+below. A scheduler starts with its defaults whenever it is selected, so its tuned settings are restored too.
 """
 
 from collections.abc import Generator
@@ -17,12 +17,12 @@ _WORDS = ("none", "mq-deadline", "kyber", "bfq")
 
 
 class IoScheduler:
-    """One word."""
+    """The scheduler's name."""
 
     factor = Factor("io_scheduler", "run", "I/O scheduler of the data's device", AS_FOUND, one_of(AS_FOUND, *_WORDS))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """The device has to offer it."""
+        """The device has to offer the scheduler."""
         device = device_under(place.directory, place.sys)
         if device is None:
             return "the filesystem of the data has no block device of its own"
@@ -34,9 +34,9 @@ class IoScheduler:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """Sets it for that device."""
+        """Sets the scheduler of that device."""
         device = device_under(place.directory, place.sys)
-        assert device is not None  # `cannot` was asked
+        assert device is not None  # checked by `cannot`
         queue = device / "queue"
         scheduler = KernelValue(queue / "scheduler", "choice")
         tuned = [queue / "nr_requests", queue / "wbt_lat_usec", *sorted((queue / "iosched").glob("*"))]

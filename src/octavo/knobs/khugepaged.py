@@ -34,7 +34,7 @@ def _check(text: str) -> str:
 
 
 class Khugepaged:
-    """Both files at once."""
+    """Both files together."""
 
     factor = Factor("khugepaged", "run", "scanning for transparent huge pages", AS_FOUND, _check)
 
@@ -44,7 +44,7 @@ class Khugepaged:
         return not_writable(place.sys / _DIRECTORY / "scan_sleep_millisecs")
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
-        """Sets how it scans."""
+        """Sets the pages per scan and the interval."""
         directory = place.sys / _DIRECTORY
         pages, sleep = (KernelValue(directory / name) for name in ("pages_to_scan", "scan_sleep_millisecs"))
         if level == "off":

@@ -37,7 +37,7 @@ def _check(text: str) -> str:
 
 
 class Overcommit:
-    """The mode, and its limit first, so that it never holds with the limit that was found."""
+    """The mode and its limit. The limit is set first, so that the mode is never in force with the previous limit."""
 
     factor = Factor("overcommit", "run", "memory overcommit", AS_FOUND, _check)
 
@@ -48,7 +48,7 @@ class Overcommit:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """Sets it for the machine."""
+        """Sets the mode and the limit of the machine."""
         vm = place.proc / "sys/vm"
         mode, _, limit = level.partition("/")
         found = _state(place)

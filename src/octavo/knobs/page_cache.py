@@ -1,8 +1,8 @@
 """The granularity of the page cache under a trial's data: the kernel's own memory page, or XFS blocks as a stand-in.
 
 The page cache reads a file in units of at least the kernel's memory page and at least the filesystem's block: XFS
-mounts blocks larger than the memory page since Linux 6.12 (mkfs.xfs(8)). So a machine with 4 kB pages can read as one
-with 64 kB pages does. Both are XFS here, so that nothing else differs. Every trial records what the stand-in does not
+mounts blocks larger than the memory page since Linux 6.12 (mkfs.xfs(8)). So a machine with 4 kB pages can read like one
+with 64 kB pages. Both are XFS here, so that nothing else differs. Every trial records what the stand-in does not
 reproduce; the achieved unit is measured by one small read of a cold file.
 """
 
@@ -21,16 +21,16 @@ from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget
 from octavo.units import format_size, parse_size
 
 LEVELS = ("4kB", "8kB", "16kB", "32kB", "64kB")
-# XFS's own default block, which every machine mounts whatever its memory page.
+# XFS's default block, which every machine can mount whatever its memory page.
 _SMALLEST_BLOCK = 4096
 _NOT_COPIED = "a stand-in for reads: TLB, page tables, anonymous memory and writes are not those of such a kernel"
 _FILE_BYTES = 1024**2
 
 
 def filesystem_of(level: str) -> str | None:
-    """The filesystem that gives this granularity here, or None for `as-found`.
+    """The filesystem with this granularity on this host, or None for `as-found`.
 
-    The memory page gives it by itself where it is that large.
+    If the memory page is that large, XFS with its smallest block suffices.
     """
     if level == AS_FOUND:
         return None
@@ -49,9 +49,9 @@ def granularity(directory: Path) -> int:
 
 
 def measured(directory: Path) -> int:
-    """The bytes that one cold read of a few bytes brings into the page cache, readahead aside.
+    """The bytes that one cold read of a few bytes adds to the page cache, without readahead.
 
-    Writes a file of 1 MB into the directory and removes it. Raises OSError where the kernel cannot tell (before 6.5).
+    Writes a file of 1 MB into the directory and removes it. Raises OSError if the kernel cannot report it (before 6.5).
     """
     place = directory / f"page-cache-{secrets.token_hex(4)}"
     place.mkdir(mode=0o700)
@@ -76,12 +76,12 @@ def measured(directory: Path) -> int:
 
 
 class PageCache:
-    """Checks the unit that the volume achieved; `device` makes the volume itself, with `filesystem_of`."""
+    """Checks the unit that the volume has achieved; `device` creates the volume, with `filesystem_of`."""
 
     factor = Factor("page_cache", "run", "unit in which the page cache reads", AS_FOUND, one_of(AS_FOUND, *LEVELS))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """The page cache is never finer than the memory page; coarser needs a kernel and tools for such XFS."""
+        """The granularity is never finer than the memory page; a coarser one needs a kernel and tools for such XFS."""
         size, page = parse_size(level), memory_page()
         if size < page:
             return f"the page cache cannot have smaller units than the memory page, which is {format_size(page)} here"
@@ -89,7 +89,7 @@ class PageCache:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """Changes nothing. Raises OctavoError when the page cache reads in another unit than asked for."""
+        """Changes nothing. Raises OctavoError when the page cache reads in another unit than requested."""
         page = memory_page()
         try:
             seen = measured(place.directory)

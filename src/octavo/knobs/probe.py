@@ -1,8 +1,8 @@
-"""Measures a device: requests and bytes a second through O_DIRECT, for a second each.
+"""Measures a device: requests and bytes per second with O_DIRECT, for a second each.
 
-A separate program (`python probe.py FILE JSON`), because it has to be started in the limited group, with no imports
-from the package, so that it starts quickly. It uses written bytes of the file, because holes are read without the
-device.
+It is a separate program (`python probe.py FILE JSON`), because it has to be started in the limited group. It imports
+nothing from the package, so that it starts quickly. It uses written parts of the file, because holes are read without
+the device.
 """
 
 import json
@@ -14,15 +14,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-# Not measured: the first requests are served from what the kernel let accumulate while nothing was asked for.
+# Seconds that are not measured: at first the kernel lets through what accumulated while the device was idle.
 LEAD_SECONDS = 0.25
 
 
 def measure(path: str, size: int, depth: int, seconds: float, *, write: bool) -> float:
-    """Requests of `size` bytes a second at random places of the file, `depth` at once. Raises OSError.
+    """The rate of requests of `size` bytes per second at random places of the file, `depth` at once. Raises OSError.
 
-    The kernel lets a limited device's requests go in lumps, a tenth of a second apart. Counting them would be off by a
-    lump at either end, so the rate is the slope of the line through all completions (least squares).
+    The kernel lets a limited device's requests through in batches, a tenth of a second apart. Counting them would be
+    off by a batch at either end, so the rate is the slope of the line through all completions (least squares).
     """
     descriptor = os.open(path, os.O_RDWR | os.O_DIRECT)
     try:
@@ -42,14 +42,14 @@ def measure(path: str, size: int, depth: int, seconds: float, *, write: bool) ->
 
         with ThreadPoolExecutor(depth) as pool:
             for one in [pool.submit(work, number) for number in range(depth)]:
-                one.result()  # what failed in a thread fails here: the others' rate would be too low
+                one.result()  # raises the error of a thread: the rate of the others would be too low
         return slope(sorted(at for times in completed for at in times if begin < at <= end))
     finally:
         os.close(descriptor)
 
 
 def slope(times: list[float]) -> float:
-    """Events a second of events in order of time.
+    """The rate per second of events in order of time.
 
     >>> round(slope([0.0, 0.5, 1.0, 1.5]), 6), slope([1.0])
     (2.0, 0.0)
@@ -62,7 +62,7 @@ def slope(times: list[float]) -> float:
 
 
 def main(path: str, wanted: str) -> None:
-    """Measures the groups of the wanted in turn, all of a group at once, and prints the rates by name."""
+    """Measures the groups of the requested probes in turn, all of a group at once, and prints the rates by name."""
     rates: dict[str, float] = {}
     groups: list[dict[str, Any]] = json.loads(wanted)
     try:

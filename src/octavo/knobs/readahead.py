@@ -22,7 +22,7 @@ class Readahead:
     factor = Factor("readahead", "run", "readahead of the data's device", AS_FOUND, size("0B", "1GB", AS_FOUND))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """It needs a device or BDI that can be named, and a multiple of the memory page."""
+        """It needs a device or BDI with a name, and a multiple of the memory page."""
         file = readahead_file(place.directory, place.sys)
         if file is None:
             return "the filesystem of the data names no readahead"
@@ -32,9 +32,9 @@ class Readahead:
         return not_writable(file)
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
-        """Sets it for everything on that device."""
+        """Sets the readahead of everything on that device."""
         file = readahead_file(place.directory, place.sys)
-        assert file is not None  # `cannot` was asked
+        assert file is not None  # checked by `cannot`
         return set_values(level, [(KernelValue(file), str(parse_size(level) // 1024))], journal)
 
 

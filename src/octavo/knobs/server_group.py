@@ -1,8 +1,8 @@
-"""The memory limit of a server: a group in which it is started, on cgroup version 1 or 2.
+"""The memory limit of a server: a control group in which it is started, on cgroup version 1 or 2.
 
 Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the group
 that touches a page first, so nothing may read the server's files before it starts, and a server that is moved in later
-is not limited. Huge pages are not charged: the limit is lowered by the server's huge pages.
+is not limited. Huge pages are not charged: the limit is reduced by the server's huge pages.
 """
 
 import secrets
@@ -20,7 +20,7 @@ from octavo.units import parse_size
 def server_group(
     levels: Mapping[str, str], journal: Journal, *, huge_page_bytes: int = 0, root: Path = cgroup.ROOT
 ) -> Generator[Path | None, None, None]:
-    """The group in which a cell's server is started; None where it needs none.
+    """Yields the group in which to start a cell's server, or None if it needs none.
 
     `huge_page_bytes` is the server's memory in huge pages, which is subtracted from the limit. Raises HostError when
     the host has no controller for it.

@@ -1,4 +1,4 @@
-"""vm.swappiness: how readily the kernel swaps anonymous memory rather than giving up page cache.
+"""vm.swappiness: how readily the kernel swaps out anonymous memory instead of page cache.
 
 Source: kernel Documentation/admin-guide/sysctl/vm.rst: 0 to 200 since Linux 5.8; 100 is equal cost. A memory-limited
 server on cgroup version 1 follows its group's memory.swappiness, which Octavo sets to 0 unless a trial has swap.
@@ -33,7 +33,7 @@ class Swappiness:
         return not_writable(place.proc / "sys/vm/swappiness")
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
-        """Sets it for the machine."""
+        """Sets the value for the machine."""
         return set_values(level, [(KernelValue(place.proc / "sys/vm/swappiness"), level)], journal)
 
 

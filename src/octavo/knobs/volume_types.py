@@ -37,12 +37,12 @@ _RAID = (
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A bucket of I/O credits: requests above the baseline are paid from it."""
+    """A bucket of I/O credits, which pay for requests above the baseline."""
 
     requests: float
     credits: float
     bucket: float
-    bytes: float | None = None  # throughput while there are credits, where it is another one
+    bytes: float | None = None  # the throughput while there are credits, if it differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class VolumeType:
 
     @property
     def highest(self) -> DeviceLimits:
-        """The most that it ever gives."""
+        """The highest limits that it ever has."""
         if self.burst is None:
             return self.baseline
         return DeviceLimits(self.burst.requests, self.burst.bytes or self.baseline.bytes)
@@ -71,7 +71,7 @@ class VolumeType:
 
 
 def parse_device(text: str) -> VolumeType | None:
-    """The volume that a level names, or None for `native`. Raises UsageError with what is allowed.
+    """The volume that a level names, or None for `native`. Raises UsageError with the allowed levels.
 
     >>> parse_device("gp2:600").baseline.requests, parse_device("gp2:600").burst.requests
     (1800.0, 3000.0)
@@ -94,7 +94,7 @@ def parse_device(text: str) -> VolumeType | None:
 
 
 def known_volume(level: str) -> VolumeType | None:
-    """The volume of a stored run's level; None for `native`, and for what an imported run calls its device."""
+    """The volume of a stored run's level; None for `native`, and for the device name of an imported run."""
     try:
         return parse_device(level)
     except UsageError:
@@ -119,7 +119,7 @@ def as_achieved(limits: DeviceLimits, rates: Mapping[str, float]) -> DeviceLimit
 
 
 def check_device(text: str) -> str:
-    """The level in its one spelling. Raises UsageError."""
+    """The level in its canonical spelling. Raises UsageError."""
     volume = parse_device("".join(text.split()))
     return "native" if volume is None else volume.level
 

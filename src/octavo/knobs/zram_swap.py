@@ -1,8 +1,8 @@
-"""Swap on a compressed device in memory of its own: zram.
+"""Swap on a compressed device in memory: zram.
 
-Source: kernel Documentation/admin-guide/blockdev/zram.rst: reading /sys/class/zram-control/hot_add makes a device and
-gives its number. A device that already exists belongs to somebody else and is not used. A memory-limited server swaps
-only if its group allows it, which Octavo sets with this knob.
+Source: kernel Documentation/admin-guide/blockdev/zram.rst: reading /sys/class/zram-control/hot_add creates a device and
+returns its number. A device that already exists belongs to somebody else and is not used. A memory-limited server swaps
+only if its group allows it, which Octavo sets together with this knob.
 """
 
 import os
@@ -23,7 +23,7 @@ from octavo.units import format_size, parse_size
 
 _CONTROL = Path("/sys/class/zram-control")
 _BLOCK = Path("/sys/block")
-# Before any other swap (swapon(8): the highest is used first).
+# Above any other swap (swapon(8): the highest priority is used first).
 _PRIORITY = "32767"
 
 
@@ -43,7 +43,7 @@ class ZramSwap:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """A new device with swap on it, gone at the end."""
+        """Creates a device with swap on it, and removes it at the end."""
         found = swaps(place.proc)
         with ExitStack() as stack:
             size = device_bytes(level)
@@ -62,7 +62,7 @@ class ZramSwap:
 
 
 def device_bytes(level: str, page: int = os.sysconf("SC_PAGE_SIZE")) -> int:
-    """The size as the device has it afterwards, by which it is known when it is removed: the kernel rounds up to whole
+    """The size that the device reports, by which it is recognised when it is removed: the kernel rounds up to whole
     memory pages (drivers/block/zram/zram_drv.c, disksize_store).
 
     >>> device_bytes("1025kB", 4096) // 1024, device_bytes("2MB", 65536) // 1024
@@ -72,13 +72,13 @@ def device_bytes(level: str, page: int = os.sysconf("SC_PAGE_SIZE")) -> int:
 
 
 def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
-    """The bytes of every swap in use, by its file (/proc/swaps)."""
+    """The bytes of every swap area in use, by its file (/proc/swaps)."""
     areas = map(words, lines(proc / "swaps")[1:])
     return {area[0]: int(area[2]) * 1024 for area in areas if len(area) > 2}
 
 
 def undo_swap(entry: Entry) -> Undone | None:
-    """Disables the swap: its contents return to memory."""
+    """Disables the swap area: its contents return to memory."""
     device = f"/dev/{entry['device']}"
     if entry["boot_id"] != boot_id() or device not in swaps():
         return None
@@ -93,7 +93,7 @@ def undo_swap(entry: Entry) -> Undone | None:
 
 
 def undo_zram(entry: Entry) -> Undone | None:
-    """Removes the device; one whose number was not yet noted is known as new and still without a size."""
+    """Removes the device. One whose number was not yet recorded is recognised as a new device without a size."""
     if entry["boot_id"] != boot_id():
         return None
     if entry["device"] is not None:

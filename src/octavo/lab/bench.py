@@ -1,4 +1,4 @@
-"""The interface between the order of trials and a trial: a bench measures one cell, a clock gives the time."""
+"""The interface between the sequence of trials and a trial: a bench measures one cell, a clock gives the time."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,12 @@ class Bench(Protocol):
     """Where cells are measured: PostgreSQL on this host, or a stand-in in tests of order and stopping."""
 
     def cannot_run(self, cell: Cell) -> str | None:
-        """Why this host cannot run the cell, or None when it can."""
+        """Why this host cannot run the cell, or None if it can."""
         ...
 
     def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """A round's cells in as few parts as the disk allows, each with its baselines. The same for the same cells."""
+        """A round's cells in as few parts as the disk allows, each with its baselines. The result depends only on the
+        cells."""
         ...
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
@@ -45,21 +46,22 @@ class Bench(Protocol):
         ...
 
     def takes_turns(self, cells: Sequence[Cell]) -> bool:
-        """Whether these cells, those of a round and condition, are to be measured at once, by `measure_by_turns`."""
+        """Whether these cells, all of one round and condition, should be measured at once, by `measure_by_turns`."""
         ...
 
     def measure_by_turns(
         self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
     ) -> list[Measurement] | None:
-        """Runs one trial of each at once; None when that turned out to be no use, and they are to be measured singly.
+        """Runs one trial of each cell at once. Returns None when this proved useless; then they are measured one by
+        one.
 
-        The first is the baseline where there is one. An error of a trial is a `failed` measurement.
+        The first cell is the baseline if there is one. An error of a trial is a `failed` measurement.
         """
         ...
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """The source of the time."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -1,9 +1,9 @@
-"""Spending a budget: how long trials take, and on which conditions the rest of the budget is spent.
+"""Spending a budget: how long trials take, and which conditions get the rest of the budget.
 
-A budget that cannot decide every cell is spent on the conditions that it can decide, most cells an hour first. The unit
-is the condition, because its cells share a baseline and a control. The other conditions wait: their interim analyses
-follow their own rounds, so their intervals remain valid when they continue. When nothing more can be decided, all
-conditions continue.
+A budget that cannot decide every cell is spent on the conditions that it can decide, most cells per hour first. The
+unit is the condition, because its cells share a baseline and a control. The other conditions wait: their interim
+analyses follow their own rounds, so their intervals remain valid when they continue. When nothing more can be decided,
+all conditions continue.
 """
 
 import math
@@ -13,13 +13,13 @@ from statistics import fmean
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
-# Of the open cells by id: how many more rounds are likely to settle it. 0 goes on as long as the others do, infinity is
-# what no number of rounds would settle.
+# For each open cell, by id, the number of rounds likely to settle it. 0: it continues as long as the others do.
+# Infinity: no number of rounds would settle it.
 Forecast = Mapping[str, float]
 
 
 def seconds_measured(trials: Sequence[TrialRecord]) -> float:
-    """How long the trials took together; what ran side by side counts once."""
+    """The total duration of the trials in seconds; the time of concurrent trials counts once."""
     total, end = 0.0, -math.inf
     for started, ended in sorted((trial.started, trial.ended) for trial in trials):
         total += max(0.0, ended - max(started, end))
@@ -28,9 +28,10 @@ def seconds_measured(trials: Sequence[TrialRecord]) -> float:
 
 
 def seconds_of(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str, float]:
-    """The time of a trial of each cell in a round, from measured ones; the mean of all for a cell without any.
+    """The duration of a trial of each cell in a round, in seconds, from measured ones; the overall mean for a cell
+    without any.
 
-    Trials that ran side by side share their time.
+    Concurrent trials share their time.
     """
     measured = [trial for trial in trials if trial.status != "skipped"]
     by_round: dict[int, list[TrialRecord]] = {}
@@ -50,8 +51,8 @@ def seconds_of(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str
 def within_budget(
     going_on: Sequence[Cell], forecast: Forecast, seconds: Mapping[str, float], seconds_left: float
 ) -> list[Cell]:
-    """The cells to measure in the next round: all of them where the rest of the budget is likely to settle all, or
-    none; else those of the conditions that it is likely to settle some cells of, most cells an hour first."""
+    """The cells to measure in the next round: all of them if the rest of the budget is likely to settle all, or none;
+    otherwise those of the conditions in which it is likely to settle some cells, most cells per hour first."""
     rounds: dict[str, list[float]] = {}
     costs: dict[str, float] = {}
     for cell in going_on:
@@ -72,7 +73,7 @@ def within_budget(
 
 
 def _most_an_hour(rounds: Sequence[float], cost: float, seconds_left: float) -> tuple[float, float]:
-    """The fewest seconds a settled cell, and how long it takes to settle so many; infinite where nothing fits."""
+    """The fewest seconds per settled cell, and the time to settle that many; infinite if nothing fits."""
     ordered = sorted(rounds)
     plans = [(needed * cost / count, needed * cost) for count, needed in enumerate(ordered, 1)]
     return min((plan for plan in plans if plan[1] <= seconds_left), default=(math.inf, math.inf))

@@ -1,4 +1,4 @@
-"""The server's settings of a cell: those pinned in bytes, the workload's, the plan's, the levels', and the buffers of
+"""The server settings of a cell: those pinned in bytes, the workload's, the plan's, the levels', and the buffers of
 equal memory."""
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from octavo.workloads.base import Levels, PinsSettings, Workload
 
 
 class CellSettings:
-    """Works them out, and lets a build's own server read them without starting."""
+    """Computes the settings, and has a build's own server check them without starting."""
 
     def __init__(self, plan: Plan, workload: Workload, journal: Journal, account: Account) -> None:
         self._plan = plan
@@ -28,9 +28,10 @@ class CellSettings:
         self._buffers: dict[tuple[object, ...], str] = {}  # shared_buffers of equal memory
 
     def of(self, build: Build, levels: Levels, directory: Path) -> dict[str, str]:
-        """The settings by name. `directory` is a data directory of the build, for what only its server can tell."""
+        """The settings by name. `directory`: a data directory of the build, for values that only its server can
+        compute."""
         pinned = pinned_settings(build.manifest["version"], levels["data_block"])
-        # The warm-up's WAL is recycled, not removed, so that the trial begins with the whole supply.
+        # Recycle the warm-up's WAL instead of removing it, so that the trial begins with the whole supply.
         supply = {"min_wal_size": f"{dataset_spec(self._workload, levels, 1).recycled_bytes // 1024**2}MB"}
         own = self._workload.settings if isinstance(self._workload, PinsSettings) else None
         chosen = {**(own or {}), **self._plan.settings_at(levels)}
@@ -43,7 +44,7 @@ class CellSettings:
         return cluster.would_have(build, directory, settings, name, self._journal, self._account)
 
     def _shared_buffers(self, build: Build, levels: Levels, settings: Mapping[str, str], directory: Path) -> str:
-        """The level, or with equal memory the buffers that leave room for what else is in shared memory."""
+        """The level, or with equal memory the buffers that leave room for the rest of shared memory."""
         asked = levels["shared_buffers"]
         if levels["equal"] == "buffers":
             return asked

@@ -1,4 +1,4 @@
-"""Checks that a workload returned the metrics that it declares, in their units, and the first of them."""
+"""Checks that a workload returned the metrics that it declares, in their units, including the first of them."""
 
 import inspect
 import math
@@ -47,14 +47,14 @@ def no_primary(workload: Workload, observations: Iterable[Observation], *, slice
 
 
 def require_numbers(observations: Iterable[Observation]) -> None:
-    """Raises OctavoError that names a metric whose value is not a number: no store takes it."""
+    """Raises OctavoError with the name of a metric whose value is not a number, which no store accepts."""
     for one in observations:
         if not math.isfinite(one.value):
             raise OctavoError(f"{one.metric} is not a number ({one.value})")
 
 
 def _class_of(workload: Workload) -> str:
-    """Its class and file.
+    """The workload's class and file.
 
     >>> from octavo.workloads.pgbench import WORKLOAD
     >>> _class_of(WORKLOAD)

@@ -1,7 +1,7 @@
-"""Equal memory: shared_buffers such that all of shared memory has the size that the level gives.
+"""Equal memory: shared_buffers such that all of shared memory has the size of the level.
 
 Equal shared_buffers is not equal memory: every buffer has a descriptor, a hash entry and a lock, so 1 GB of buffers
-took 1,275 MB of shared memory at 1 kB blocks and 1,067 MB at 32 kB.
+needed 1,275 MB of shared memory at 1 kB blocks and 1,067 MB at 32 kB.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ _STEPS = 20
 
 
 def buffers_within(memory: int, data_block: int, shared_memory: Callable[[int], int]) -> int:
-    """The most bytes of shared_buffers, whole megabytes, with which shared memory takes at most `memory` bytes.
+    """The largest shared_buffers in bytes, in whole megabytes, with which shared memory has at most `memory` bytes.
 
-    `shared_memory` answers for bytes of shared_buffers how many bytes the server would map (the server's own
+    `shared_memory` returns the bytes that the server would map for so many bytes of shared_buffers (the server's own
     shared_memory_size, which it rounds up to MB). Raises OctavoError when not even 16 buffers fit.
     """
     low, high = 16 * data_block // _MB, memory // _MB

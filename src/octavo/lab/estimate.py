@@ -1,6 +1,6 @@
-"""What a run will need: builds, loads, disk and time, before anything is done.
+"""The needs of a run: builds, loads, disk and time, before anything is done.
 
-Times are rules of thumb, measured on 2 cores; the progress display corrects itself from the trials as they end.
+Times are rules of thumb, measured on 2 cores; the progress display corrects them from the trials as they end.
 """
 
 import os
@@ -20,27 +20,27 @@ from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.workloads.base import Levels, LoadsSlowly, Workload
 
-# CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
+# CPU seconds of one build, and of each further one that differs only in its sizes; a build keeps all cores busy.
 _BUILD_CPU_SECONDS = 305.0
 _FURTHER_BUILD_CPU_SECONDS = 37.0
 _BUILD_BYTES = 60 * 1024**2
-# initdb, start and shutdown of a load, and bytes a second that one client loads, vacuums and syncs.
+# Seconds for initdb, start and shutdown of a load, and bytes per second that one client loads, vacuums and syncs.
 _LOAD_SECONDS = 1.5
 _LOAD_BYTES_PER_SECOND = 350 * 1024**2
-# Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
+# Seconds for start, warm-up, checkpoint and stop of a trial, and bytes per second copied and read back.
 _TRIAL_SECONDS = 3.0
 _COPY_BYTES_PER_SECOND = 340 * 1024**2
-# Checkpoint cycles to the WAL regime `steady`: the one under way, two whole ones, and a part of another.
+# Checkpoint cycles until the WAL regime `steady`: the current one, two whole ones, and a part of another.
 _STEADY_CYCLES = 3.5
 
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """Builds and loads still to be made, bytes still to be written, seconds for everything.
+    """The builds and loads still to be made, the bytes still to be written, and the seconds for everything.
 
-    `again`: how many of the trials are of baselines and controls that a round measures again, because its cells do not
-    fit at once; `uncounted`: with huge pages there may be more of them. `repeat_seconds`: for repetitions of invalid
-    trials, at most; they are in no other number.
+    `again`: the number of trials of baselines and controls that a round repeats because its cells do not fit at once.
+    `uncounted`: with huge pages there may be more of them. `repeat_seconds`: the most for repetitions of invalid
+    trials, which no other number includes.
     """
 
     builds: tuple[BuildSpec, ...]
@@ -55,12 +55,12 @@ class RunEstimate:
 
     @property
     def seconds(self) -> float:
-        """The whole run."""
+        """The seconds of the whole run."""
         return self.prepare_seconds + self.trial_seconds
 
 
 def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstimate:
-    """The estimate for a plan on this host as it is now."""
+    """The estimate for a plan on this host in its present state."""
     missing: dict[BuildSpec, None] = {}
     loads = 0
     load_bytes = 0

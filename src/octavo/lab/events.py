@@ -1,4 +1,4 @@
-"""Progress events of a run; others display them."""
+"""Progress events of a run; other modules display them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from octavo.store.records import TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class BuildProgress:
-    """A build is made."""
+    """A build is being made."""
 
     step: BuildStep
 
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """Something of the preparation has begun, in words."""
+    """A step of the preparation has begun; `what` describes it."""
 
     what: str
 
@@ -38,7 +38,7 @@ class Estimated:
 
 @dataclass(frozen=True, slots=True)
 class RoundsStarted:
-    """The builds are there and the rounds begin; `trials` are those of an earlier session."""
+    """The builds exist and the rounds begin. `trials`: those of earlier sessions."""
 
     cells: tuple[Cell, ...]
     trials: tuple[TrialRecord, ...]
@@ -49,8 +49,8 @@ class RoundStarted:
     """A round begins or continues: the numbers of undecided and decided cells. Cells that cannot run, or were given up,
     are not counted.
 
-    `waiting`: the number of undecided ones that are not measured in it, because the budget goes to others.
-    `seconds_left` is the rest of the budget, None without one; `rounds` is the maximum.
+    `waiting`: the number of undecided cells that this round does not measure, because the budget goes to others.
+    `seconds_left`: the rest of the budget, None without one. `rounds`: the maximum.
     """
 
     round: int
@@ -63,7 +63,8 @@ class RoundStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
-    """A trial has begun: its position within the round; `repetition` counts from 1 where an invalid one is repeated."""
+    """A trial has begun: its position within the round. `repetition` counts from 1 for repetitions of an invalid
+    trial."""
 
     cell: Cell
     round: int
@@ -85,16 +86,16 @@ class TrialEnded:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user should know, said once."""
+    """Information for the user, shown once."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class TurnsGoOn:
-    """A round in slices so far: by cell the ratio to the baseline with about 95 % for this round; no verdict.
+    """The state of a round in slices: by cell the ratio to the baseline with about 95 % for this round, not a verdict.
 
-    An interval without width is none.
+    An interval of zero width means that there is none.
 
     `done` is the completed fraction. `ended`: the round is complete.
     """

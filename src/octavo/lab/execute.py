@@ -1,9 +1,9 @@
-"""Rounds in order until every cell is decided, or the rounds or the budget are spent.
+"""Runs rounds in order until every cell is decided, or the rounds or the budget are used up.
 
 A round measures every undecided cell once, in random order, with the baselines and controls that these need. If the
 budget is too short for all, it measures those of the conditions that are closest to a verdict (`focus`). If the
-datasets do not all fit on disk it runs in parts, each a comparison of its own. What a round measures follows from the
-trials of earlier rounds alone, so a stopped run continues as if it had not been stopped.
+datasets do not all fit on disk it runs in parts, each a comparison of its own. A round's cells follow from the trials
+of earlier rounds alone, so a stopped run continues as if it had not been stopped.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ from octavo.store.sender import TrialSender
 from octavo.store.store import Store
 from octavo.units import human_count
 
-# Of the trials so far: the cells, neither baselines nor controls, that need more, with how many rounds.
+# From the trials so far, the cells (neither baselines nor controls) that need more, with the number of rounds.
 Undecided = Callable[[Sequence[TrialRecord]], Forecast]
 Ending = Literal["decided", "rounds", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Why the run ended, and how many of its trials ended how."""
+    """Why the run ended, and the number of its trials by status."""
 
     ending: Ending
     ok: int
@@ -41,7 +41,8 @@ class RunOutcome:
     skipped: int
 
     def failure(self, run: str, reason: str) -> str | None:
-        """Why the run is not a success, with the fix; None if it is. `reason` is that of a trial without a result."""
+        """Why the run is not a success, with the fix; None if it is. `reason`: the reason of a trial without a
+        result."""
         fix = f"octavo report {run} lists the reasons, octavo run --retry-failed {run} repeats them"
         if self.ok == 0:
             counts = ((self.failed, "failed"), (self.invalid, "invalid"))
@@ -63,7 +64,7 @@ def execute(
     *,
     retry: bool = False,
 ) -> RunOutcome:
-    """Runs what the store does not yet have of the plan, each trial stored as it ends, or kept until the store
+    """Runs what the store does not have of the plan yet. Each trial is stored when it ends, or kept until the store
     responds.
 
     The budget is measuring time: it counts from here, plus the time measured before the run was resumed. `retry`: first
@@ -104,7 +105,7 @@ def execute(
 
 
 class _Session:
-    """One sitting at a run: the trials so far, and the time that it has used."""
+    """One session of a run: the trials so far, and the time that it has used."""
 
     def __init__(
         self,
@@ -132,7 +133,8 @@ class _Session:
         self._waiting: tuple[str, ...] = ()
 
     def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Notes each cell that this host cannot run once, and returns the others. Raises HostError without any."""
+        """Reports each cell that this host cannot run, once, and returns the others. Raises HostError if there is no
+        other."""
         reasons = left_out(cells, self._bench.cannot_run)
         known = {trial.cell for trial in self.trials}
         for cell in cells:
@@ -145,13 +147,13 @@ class _Session:
         return [cell for cell in cells if cell.id not in reasons]
 
     def has_begun(self, round_number: int) -> bool:
-        """Whether the round has a trial: a round that was begun is completed regardless of the budget."""
+        """Whether the round has a trial. A round that has begun is completed regardless of the budget."""
         return any(trial.round == round_number and trial.status != "skipped" for trial in self.trials)
 
     def nearest(self, cells: Sequence[Cell], forecast: Forecast, before: Sequence[TrialRecord]) -> list[Cell]:
-        """The cells on which the rest of the budget is spent in the next round; all without a budget.
+        """The cells on which the next round spends the budget; all without a budget.
 
-        It depends on the trials of earlier rounds alone, so that a resumed run continues a round as it began.
+        It depends only on the trials of earlier rounds, so that a resumed run continues a round as it began.
         """
         budget = self._plan.budget_seconds
         if budget is None or self._plan.stopping == "fixed" or not before:
@@ -184,7 +186,8 @@ class _Session:
             self._parts.run(round_number, part, members)
 
     def retry(self, cells: Sequence[Cell]) -> None:
-        """Every round in which a cell has no valid trial gets one more part: those cells and their baselines."""
+        """Repeats, for every round in which a cell has no valid trial, those cells and their baselines in one more
+        part."""
         for round_number in rounds_to_retry(self.trials):
             mine = [trial for trial in self.trials if trial.round == round_number]
             if again := cells_to_retry(cells, mine):
@@ -196,7 +199,8 @@ class _Session:
     def report_round(
         self, round_number: int, chosen: Sequence[Cell], undecided: Sequence[Cell], measurable: Sequence[Cell]
     ) -> None:
-        """Says that the round of the `chosen` cells begins, out of the undecided ones and all that can be measured."""
+        """Reports that the round of the `chosen` cells begins, out of the undecided ones and all that can be
+        measured."""
         budget = self._plan.budget_seconds
         used = self._used_before + self._clock.now() - self._began
         measured, open_, all_ = (_compared(cells) for cells in (chosen, undecided, measurable))
@@ -216,5 +220,5 @@ class _Session:
 
 
 def _compared(cells: Sequence[Cell]) -> int:
-    """How many of them have a verdict."""
+    """The number of cells that get a verdict."""
     return sum(not cell.baseline and not cell.control for cell in cells)

@@ -11,9 +11,9 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def failure_reason(error: Exception) -> str:
-    """Why a trial or a load failed, in a line; of an unexpected error its type, file and line as well.
+    """Why a trial or a load failed, in one line; for an unexpected error with its type, file and line.
 
-    Raises the error itself when every later trial would fail by it: HostError, and OSError, mostly a full disk.
+    Raises the error itself when it would also fail every later trial: HostError, and OSError, usually a full disk.
     """
     if isinstance(error, HostError) or (isinstance(error, OSError) and not isinstance(error, psycopg.Error)):
         raise error

@@ -26,11 +26,11 @@ from octavo.store.records import TrialRecord
 from octavo.store.store import Store
 from octavo.units import human_count
 
-# Of the runs of this host so many are looked into, the newest first, those of the same plan before all others.
+# The number of this host's runs to examine: the newest first, those of the same plan before all others.
 _MOST_RUNS = 20
-# A line for each condition, up to so many.
+# The most conditions that get a line.
 _MOST_LINES = 12
-# Standard errors beyond what decides, so that four of five runs get there; and how far off a control is in the median.
+# Standard errors added to the decision limit so that four of five runs reach it; and the median deviation of a control.
 _FOUR_OF_FIVE = 0.84
 _CONTROL_OFF = 0.67
 
@@ -45,13 +45,13 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class RunScatter:
-    """How a run scattered, by its conditions."""
+    """The scatter of a run, by condition."""
 
     run: str
     by_condition: Mapping[str, Scatter]
 
     def of(self, condition: str) -> Scatter:
-        """That of the condition; where the run had none of this name, the median of those that it had."""
+        """The scatter of the condition; if the run had none of this name, the median of its conditions."""
         if condition in self.by_condition:
             return self.by_condition[condition]
         every = self.by_condition.values()
@@ -60,8 +60,8 @@ class RunScatter:
 
 @dataclass(frozen=True, slots=True)
 class DetectableEffect:
-    """`smallest`: the difference, a fraction, that four of five runs decide; `same`: whether they also decide that
-    there is none of interest."""
+    """`smallest`: the difference, as a fraction, that four of five runs detect. `same`: whether they also decide that
+    there is no difference of interest."""
 
     smallest: float
     same: bool
@@ -97,7 +97,8 @@ def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, st
 
 
 def find_history(plan: Plan, store: StoreAddress) -> RunScatter | None:
-    """How the newest run of the plan's workload on this host scattered, runs of the same name first; None without."""
+    """The scatter of the newest run of the plan's workload on this host, preferring runs of the same name; None without
+    one."""
     listed = [row for row in list_runs(store) if row["ok"]]
     listed.sort(key=lambda row: row["name"] != plan.name)  # stable: newest first among equals
     if not listed:
@@ -109,7 +110,7 @@ def find_history(plan: Plan, store: StoreAddress) -> RunScatter | None:
                     found = _scatter_of_run(plan, opened, row["id"])
             except HostError:
                 raise
-            except OctavoError:  # of another version, or nothing that Octavo writes
+            except OctavoError:  # of another version, or not written by Octavo
                 continue
             if found:
                 return RunScatter(row["id"], found)
@@ -117,7 +118,7 @@ def find_history(plan: Plan, store: StoreAddress) -> RunScatter | None:
 
 
 def _scatter_of_run(plan: Plan, store: Store, run: str) -> dict[str, Scatter]:
-    """The same of one stored run; nothing of another workload's or another host's."""
+    """The scatter of one stored run; empty for another workload or another host."""
     record = store.run(run)
     here = record.environment.get("host", {}).get("hostname") == platform.node()
     if not here or "imported" in record.environment or record.plan.get("workload") != plan.workload:
@@ -126,7 +127,7 @@ def _scatter_of_run(plan: Plan, store: Store, run: str) -> dict[str, Scatter]:
 
 
 def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, Scatter]:
-    """The scatter of a number in each condition of a run where it is known."""
+    """The scatter of a metric in each condition of a run where it is known."""
     used = used_trials(trials)
     values = values_by_key(used).get((None, metric), {})
     found: dict[str, Scatter] = {}
@@ -137,13 +138,13 @@ def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord],
         parts = variance_components(layout)
         if parts.residual_square is not None:
             found[condition.name] = Scatter(parts.residual_square, parts.load_variance or 0.0)
-        elif parts.load_square is not None:  # a trial a load: the two cannot be told apart, and need not be
+        elif parts.load_square is not None:  # one trial per load: the two cannot be separated, and need not be
             found[condition.name] = Scatter(parts.load_square, 0.0)
     return found
 
 
 def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> DetectableEffect | None:
-    """The smallest difference that so many rounds decide in a condition; None if they are too few for an interval."""
+    """The smallest difference that so many rounds detect in a condition; None if they are too few for an interval."""
     question = condition.question
     loads = min(plan.loads, rounds)
     own = [condition.cells[row] for row in question.targets]

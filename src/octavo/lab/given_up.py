@@ -1,4 +1,4 @@
-"""Cells that are no longer measured, because no trial was valid round after round: one notice each, with the fix."""
+"""Cells that are no longer measured after several rounds without a valid trial: one notice each, with the fix."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from octavo.store.records import TrialRecord
 
 
 def without_verdict(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> set[str]:
-    """The cells that get no verdict any more: those that are given up, and all of a condition whose baseline is."""
+    """The cells that will get no verdict: those given up, and all cells of a condition whose baseline is given up."""
     lost = given_up(trials)
     conditions = {cell.condition for cell in cells if cell.baseline and cell.id in lost}
     return {cell.id for cell in cells if cell.id in lost or cell.condition in conditions}
@@ -23,7 +23,7 @@ class GivenUpCells:
         self._told: set[str] = set()
 
     def look(self, trials: Sequence[TrialRecord]) -> None:
-        """Sends a notice of the cells that are given up since the last call."""
+        """Sends notices of the cells that were given up since the last call."""
         lost = given_up(trials) - self._told
         if not lost:
             return

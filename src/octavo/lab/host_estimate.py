@@ -1,4 +1,4 @@
-"""What a plan needs on this host, as `--dry-run` shows it, also for the hosts of a fleet. Creates nothing."""
+"""A plan's needs on this host, as shown by `--dry-run`, also for the hosts of a fleet. It creates nothing."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,8 +15,8 @@ from octavo.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class HostEstimate:
-    """`skipped`: by cell why it cannot run here. `builds` and `loads` are still to be made, `disk_bytes` be written.
-    The others are as in RunEstimate."""
+    """`skipped`: by cell, why it cannot run here. `builds` and `loads` are still to be made, `disk_bytes` still to be
+    written. The other fields are as in RunEstimate."""
 
     skipped: Mapping[str, str]
     builds: tuple[str, ...]
@@ -32,17 +32,17 @@ class HostEstimate:
 
     @property
     def seconds(self) -> float:
-        """The whole run."""
+        """The seconds of the whole run."""
         return self.prepare_seconds + self.trial_seconds
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The estimate for JSON."""
         return asdict(self)
 
 
 def host_estimate(plan: Plan, of_class: str | None = None) -> HostEstimate:
-    """The estimate of the plan on this host as it is now; `of_class` is its class if the hosts file gives one. Raises
-    UsageError for a contradictory design."""
+    """The estimate of the plan on this host in its present state. `of_class`: its class if the hosts file gives one.
+    Raises UsageError for a contradictory design."""
     cells, workload = make_cells(plan), workloads.find(plan.workload)
     mine = of_class or class_here()
     skipped = left_out(
@@ -56,8 +56,7 @@ def host_estimate(plan: Plan, of_class: str | None = None) -> HostEstimate:
 
 
 def host_estimate_of(document: Mapping[str, Any]) -> HostEstimate:
-    """The estimate that another host returned. Raises ValueError, KeyError, TypeError or AttributeError if it is not
-    one."""
+    """Parses another host's estimate. Raises ValueError, KeyError, TypeError or AttributeError if it is not one."""
     return HostEstimate(
         skipped={str(cell): one_line(why) for cell, why in document["skipped"].items()},
         builds=tuple(one_line(build) for build in document["builds"]),

@@ -14,14 +14,14 @@ from octavo.plan.cells import Cell
 from octavo.units import format_size, parse_size
 from octavo.workloads.base import Levels
 
-# A terabyte has 16 million of the smallest.
+# The digits of a count: a terabyte has 16 million of the smallest huge pages.
 _NUMBER = re.compile(r"[0-9]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of a cell's server: its page in bytes, how many of them, and a name that the cells share which may be up at
-    once."""
+    """The need of a cell's server: its page size in bytes, the number of pages, and a name shared by the cells whose
+    servers may run at the same time."""
 
     page: int
     pages: int
@@ -29,7 +29,7 @@ class Need:
 
 
 def at_once(needs: Iterable[Need]) -> dict[int, int]:
-    """Pages by size in bytes for the servers that may be up at once.
+    """Pages by size in bytes for the servers that may run at the same time.
 
     >>> at_once([Need(2**21, 10, "a"), Need(2**21, 12, "a"), Need(2**21, 15, "b")])
     {2097152: 22}
@@ -41,8 +41,8 @@ def at_once(needs: Iterable[Need]) -> dict[int, int]:
 
 
 def within(memory: int, needs: Iterable[Need]) -> dict[int, int]:
-    """Pages by size in bytes for the largest server, but for those that need more than so many bytes, alone or together
-    with the sizes before.
+    """Pages by size in bytes for the largest server, leaving out those that need more than `memory` bytes, alone or
+    together with the sizes before.
 
     >>> within(2**30, [Need(2**21, 10, "a"), Need(2**21, 10**6, "a"), Need(2**30, 1, "b")])
     {2097152: 10}
@@ -60,7 +60,7 @@ def _bytes(wanted: Mapping[int, int]) -> int:
 
 
 def reported_pages(text: str) -> int:
-    """The number of pages that a build's server reports that it would use. Raises OctavoError if it is not a number."""
+    """Parses the number of pages that a build's server would use. Raises OctavoError if it is not a number."""
     if not _NUMBER.fullmatch(text):
         raise OctavoError(f"the build's server reports that it needs {text[:40]!r} huge pages; rebuild it")
     return int(text)
@@ -74,8 +74,8 @@ def _largest(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 class HugePagePools:
-    """The pools of a run. Cells of one size share a pool, as large as the largest of them needs, or those that are up
-    at the same time."""
+    """The huge page pools of a run. Cells of one page size share a pool, as large as the largest of them needs, or all
+    that run at the same time."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -84,10 +84,10 @@ class HugePagePools:
         self._pools: Mapping[int, huge_pages.Pool] = {}
 
     def take(self, needs: Mapping[str, Need], room: int, memory: int) -> None:
-        """Allocates the pages that the cells need, by their ids: for all that may run at the same time if that fits
+        """Allocates the pages that the cells need, by cell id: for all that may run at the same time if these fit
         `room` bytes.
 
-        The total that builds report is limited to `memory` bytes of the host: cells beyond it get none.
+        The total that builds report is limited to `memory` bytes of the host: cells beyond that get none.
         """
         self._needs = needs
         wanted = at_once(needs.values())
@@ -96,7 +96,7 @@ class HugePagePools:
         self._pools = self._given.enter_context(huge_pages.pools(wanted, self._journal))
 
     def not_at_once(self, cells: Iterable[Cell]) -> str | None:
-        """Why the servers of these cells cannot all be up, or None."""
+        """Why the servers of these cells cannot all run at the same time, or None."""
         wanted = at_once(self._needs[cell.id] for cell in cells if cell.id in self._needs)
         for page, pages in wanted.items():
             if self._given_of(page) < pages:
@@ -108,7 +108,7 @@ class HugePagePools:
         return self._pools[page].given if page in self._pools else 0
 
     def cannot(self, cell: str, levels: Levels) -> str | None:
-        """Why the cell cannot have its pages, or None. Before `take` nothing is known, and nothing said."""
+        """Why the cell cannot have its pages, or None. Before `take` this is unknown, and the result is None."""
         if cell not in self._needs:
             return None
         size, pages = parse_size(levels["huge_pages"]), self._needs[cell].pages
@@ -125,5 +125,5 @@ class HugePagePools:
         return self._needs[cell].pages * parse_size(levels["huge_pages"]) if cell in self._needs else 0
 
     def close(self) -> None:
-        """Gives them back."""
+        """Releases the pages."""
         self._given.close()

@@ -1,4 +1,4 @@
-"""The loads that a run's cells need: which, how large, and made when their round begins."""
+"""The loads that a run's cells need: their number and size. They are made when their round begins."""
 
 from collections.abc import Collection
 
@@ -29,7 +29,7 @@ def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
 
 
 def loads_of(cell: Cell, plan: Plan) -> list[int]:
-    """The loads that a cell will use in this plan; all of them where a budget alone ends its rounds."""
+    """The loads that a cell will use in this plan; all of them if only a budget ends its rounds."""
     rounds = plan.last_round or max(plan.rounds, plan.loads)
     return sorted({load_of(cell, round_number, plan.loads) for round_number in range(1, rounds + 1)})
 
@@ -58,12 +58,12 @@ def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
 
 
 def find_load(build: Build, workload: Workload, levels: Levels, load: int) -> Dataset | None:
-    """The load, grafted for this cell, if it is in the cache; then it stays there until it is let go."""
+    """The load, grafted for this cell, if it is in the cache. It is kept there until it is released."""
     return find_dataset(build, dataset_spec(workload, levels, load), _settings(build, levels))
 
 
 def identity_of_load(build: Build, workload: Workload, levels: Levels, load: int) -> tuple[str, str] | None:
-    """The name and the identity of the load if it is in the cache, whoever may remove it then."""
+    """The name and the identity of the load if it is in the cache. It may be removed afterwards."""
     found = cache.read_load(load_name(build, dataset_spec(workload, levels, load), _settings(build, levels)))
     return None if found is None else (found.name, found.identity)
 
@@ -71,9 +71,9 @@ def identity_of_load(build: Build, workload: Workload, levels: Levels, load: int
 def make_load(
     build: Build, workload: Workload, levels: Levels, load: int, journal: Journal, account: Account
 ) -> Dataset:
-    """The load, made now if the cache does not have it: of a workload whose loads are filled alike from the first one.
+    """The load, made now if it is not in the cache: from the first load, if the workload fills all loads alike.
 
-    Raises OctavoError, HostError without room.
+    Raises OctavoError, or HostError without disk space.
     """
 
     def fill(server: Server) -> None:
@@ -99,7 +99,7 @@ def is_copied(workload: Workload, levels: Levels, load: int) -> bool:
 
 
 def keep_only(datasets: Collection[Dataset]) -> None:
-    """Lets go of every other load: where there is no room they may be removed, those used longest ago first."""
+    """Releases every other load: if space is needed they may be removed, the least recently used first."""
     kept = {dataset.name for dataset in datasets}
     for name in cache.held():
         if name not in kept:
@@ -107,5 +107,5 @@ def keep_only(datasets: Collection[Dataset]) -> None:
 
 
 def _settings(build: Build, levels: Levels) -> dict[str, str]:
-    """The settings under which a cell's loads are made."""
+    """The settings for making a cell's loads."""
     return pinned_settings(build.manifest["version"], levels["data_block"])

@@ -1,6 +1,6 @@
-"""A part of a round: its cells in their random order, each until its trial is valid or has been tried often enough.
+"""A part of a round: its cells in random order, each until its trial is valid or the tries are used up.
 
-What is left to do follows from the stored trials, so a stopped part continues where it was. A part is measured on one
+The remaining work follows from the stored trials, so a stopped part continues where it was. A part is measured on one
 host; its trials are committed there one by one.
 """
 
@@ -13,21 +13,21 @@ from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
-# A round is a comparison only while the host is the same: one that was broken for longer is run again.
+# A round is a comparison only while the host is the same: after a longer interruption it is run again.
 BROKEN_AFTER_SECONDS = 600.0
-# How often a cell is tried in a round while its trials are invalid. A round without its baseline compares
-# nothing, one without its control has no noise floor; what stays invalid says something about the host.
+# How often a cell is tried in a round while its trials are invalid. A round without its baseline compares nothing, one
+# without its control has no noise floor. A trial that stays invalid says something about the host.
 _TRIES = 2
 _TRIES_OF_BASELINE = 3
 
 
-# Of the cells of a part, those that are still to be measured.
+# Of the cells of a part, those still to be measured.
 Wanted = Callable[[Sequence[Cell]], Sequence[Cell]]
 
 
 class PartRunner:
-    """Measures parts of rounds. `trials` are those so far, and grow; `commit` stores one before it is spoken of,
-    and returns it as it is stored."""
+    """Measures parts of rounds. `trials` are those so far; new ones are added. `commit` stores a trial before it is
+    reported, and returns it as stored."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class PartRunner:
         ]
 
     def _attempt(self, round_number: int, part: int, members: Sequence[Cell]) -> int:
-        """Which attempt to go on with: the last one, or a new one when that was broken for too long."""
+        """The attempt to continue: the last one, or a new one if that was interrupted for too long."""
         mine = [t for t in self.trials if (t.round, t.part) == (round_number, part) and t.status != "skipped"]
         if not mine:
             return 1
@@ -103,11 +103,11 @@ class PartRunner:
     def _measured(
         self, cell: Cell, members: Sequence[Cell], round_number: int, part: int, attempt: int, position: int
     ) -> list[TrialRecord]:
-        """The trial of a cell; where its condition takes turns, those of all its cells, which ran at once.
+        """The trial of a cell, or, if its condition takes turns, those of all its cells, which ran at once.
 
-        Of these each is said to have taken its share of the time, one after the other.
+        Each of these is recorded with its share of the time, one after the other.
         """
-        # The same sequence of random numbers for every cell of a round, another one for every round.
+        # All cells of a round use the same sequence of random numbers, every round another one.
         seed = (self._seed * 1_000_003 + round_number) % 2**31
         started = self._clock.now()
         group = sorted(
@@ -145,12 +145,12 @@ class PartRunner:
 
 
 def most_tries(cell: Cell) -> int:
-    """How many trials a cell has in a round at most, all but the last one invalid."""
+    """The most trials of a cell in a round, of which all but the last are invalid."""
     return _TRIES_OF_BASELINE if cell.baseline or cell.control else _TRIES
 
 
 def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | None:
-    """The first cell of the order without a trial in this attempt; then one whose trials are all invalid."""
+    """The first cell of the order without a trial in this attempt, then one whose trials are all invalid."""
     for cell in order:
         if not any(t.cell == cell.id for t in done):
             return cell

@@ -1,4 +1,4 @@
-"""The bench on PostgreSQL: builds and loads what the cells need, then runs one trial at a time."""
+"""The bench on PostgreSQL: makes the builds and loads that the cells need, then runs one trial at a time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -49,9 +49,9 @@ from octavo.store.run_files import run_directory
 from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
-# Standard errors: the largest of several differences, looked at in every round, is two of them by chance.
+# In standard errors: the largest of several differences, checked in every round, reaches two of them by chance.
 _CERTAIN = 3
-# What a build is made with unless a plan chooses.
+# The flags and options of a build unless a plan chooses others.
 _USUAL_BUILD = {"compiler": "gcc", "compiler_flags": "none", "build_options": "none"}
 
 
@@ -61,7 +61,7 @@ class PostgresBench:
     def __init__(
         self, run: str, plan: Plan, workload: Workload, journal: Journal, notify: Notify, of_class: str | None = None
     ) -> None:
-        """`of_class`: the host's class where a file of hosts says it."""
+        """`of_class`: the host's class if the hosts file has one."""
         self._plan = plan
         self._host_class = of_class or class_here()
         self._workload = workload
@@ -76,15 +76,15 @@ class PostgresBench:
             Watcher(lambda text: notify(Notice(text))), journal, self._account, plan.threshold_fraction,
         )  # fmt: skip
         self._builds: dict[BuildSpec, Build] = {}
-        self._refused: dict[BuildSpec, str | None] = {}  # flags and options of any size, and why they are no use
-        self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
+        self._refused: dict[BuildSpec, str | None] = {}  # flags and options, for any size, and why they cannot be used
+        self._broken: dict[object, str] = {}  # builds and loads that cannot be made, and why
         self._checked: set[str] = set()
-        self._singly: set[str] = set()  # conditions that are measured trial by trial
-        self._in_groups: set[str] = set()  # conditions whose cells are not all up at once
-        self._shortest: dict[str, float] = {}  # slices by condition, in seconds, where they were found too short
+        self._singly: set[str] = set()  # conditions that are measured one trial at a time
+        self._in_groups: set[str] = set()  # conditions whose cells do not all run at the same time
+        self._shortest: dict[str, float] = {}  # seconds by condition, after slices were found too short
         self.room = 0
         self._logs = run_directory(run)
-        # Trials that failed early have no log: the highest number counts, and not how many there are.
+        # Trials that failed early have no log, so the highest number counts, not the number of logs.
         self._trials = max((int(log.name.partition(".")[0]) for log in self._logs.glob("[0-9]*.server.log")), default=0)
 
     @property
@@ -93,7 +93,7 @@ class PostgresBench:
         return list(self._builds.values())
 
     def cannot_run(self, cell: Cell) -> str | None:
-        """Why this host cannot run it, cannot make or run its build, or has not the huge pages for it."""
+        """Why this host cannot run the cell, make or run its build, or provide its huge pages; None if it can."""
         return (
             other_class(cell, self._host_class)
             or missing_program(self._workload, cell)
@@ -113,7 +113,8 @@ class PostgresBench:
         return self._refused[key]
 
     def _not_built(self, cell: Cell) -> str | None:
-        """Why its compiler, flags or options gave no build; that of a build as PostgreSQL has it is a failure."""
+        """Why its compiler, flags or options yield no build. A failing build with PostgreSQL's defaults is an error
+        instead."""
         spec = build_of(cell.levels)
         chosen = any(cell.levels.get(name, usual) != usual for name, usual in _USUAL_BUILD.items())
         return self._broken.get(spec) if chosen else None
@@ -133,7 +134,8 @@ class PostgresBench:
             self._pools.take(needs, eligibility.room_for_huge_pages(), eligibility.most_for_huge_pages())
 
     def _by_turns(self, cells: Sequence[Cell]) -> set[str]:
-        """The conditions whose cells may be up at once, by what is known before there is room for them."""
+        """The conditions whose cells may run at the same time, as far as is known before space is allocated for
+        them."""
         if self._plan.interleave == "trials":
             return set()
         return {condition for condition, its in by_condition(cells).items() if self._why_singly(its) is None}
@@ -143,7 +145,8 @@ class PostgresBench:
         self._pools.close()
 
     def prepare_builds(self, cells: Sequence[Cell]) -> None:
-        """Makes every build that the cells need, together where it can be. One that fails fails its cells alone."""
+        """Makes every build that the cells need, several together if possible. A failed build fails only its own
+        cells."""
         specs = list(dict.fromkeys(build_of(cell.levels) for cell in cells if self.cannot_run(cell) is None))
         for spec in specs:
             if find_build(spec) is None:
@@ -176,13 +179,13 @@ class PostgresBench:
         self._builds.update(zip(specs, builds, strict=True))
 
     def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """As few parts as the room for datasets, and for servers that run at the same time, allows; see
+        """As few parts as the space for datasets, and for servers that run at the same time, allows; see
         `plan.parts`."""
         sizes = {cell.dataset: bytes_of_load(self._workload, cell.levels) for cell in cells}
         return [one for part in parts_of_round(cells, sizes, self.room) for one in self._parts_at_once(part)]
 
     def _parts_at_once(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """The part, or several where the cells of a condition take turns and are not all up at once."""
+        """The part, or several if the cells of a condition take turns and cannot all run at the same time."""
         groups = [self._groups_of(condition, its) for condition, its in by_condition(cells).items()]
         count = max((len(its) for its in groups), default=1)
         members = [{cell.id for its in groups if place < len(its) for cell in its[place]} for place in range(count)]
@@ -201,7 +204,7 @@ class PostgresBench:
         return groups
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
-        """Makes the loads that the cells need in this round, so that no trial is broken off by one."""
+        """Makes the loads that the cells need in this round, so that no trial is interrupted by one."""
         needed = [(cell, load_of(cell, round_number, self._plan.loads)) for cell in cells]
         keep_only([found for cell, load in needed if (found := self._found(cell, load)) is not None])
         for cell, load in needed:
@@ -210,7 +213,7 @@ class PostgresBench:
                 continue
             try:
                 self._dataset(cell, load)
-            except Exception as error:  # what a workload does wrong fails its cells
+            except Exception as error:  # an error of the workload fails its cells
                 self._broken[key] = failure_reason(error)
                 self._notify(Notice(f"load {load} of {cell.id} failed: {self._broken[key]}"))
                 continue
@@ -219,14 +222,14 @@ class PostgresBench:
                 self._checked.add(cell.id)
 
     def loads_there(self, cells: Sequence[Cell]) -> dict[str, str]:
-        """Of the loads that the cells will need those that are in the cache: their identities by name."""
+        """The loads that the cells will need and that are in the cache: their identities by name."""
         needed = {(cell.dataset, load): cell for cell in cells for load in loads_of(cell, self._plan)}
         built = ((self._builds.get(build_of(cell.levels)), cell, load) for (_, load), cell in needed.items())
         found = (identity_of_load(build, self._workload, cell.levels, load) for build, cell, load in built if build)
         return dict(one for one in found if one)
 
     def _check_settings(self, cell: Cell, load: int) -> None:
-        """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""
+        """Has the build's own server read the settings without starting. Raises UsageError that names a bad one."""
         dataset = self._dataset(cell, load)
         with graft.asked(dataset.build, dataset.spec, self._journal) as stock:
             self._settings.ask(dataset.build, cell.levels, stock, "shared_buffers")
@@ -251,7 +254,8 @@ class PostgresBench:
         return self._logs / f"{self._trials:05d}.server.log"
 
     def takes_turns(self, cells: Sequence[Cell]) -> bool:
-        """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
+        """Whether slices are sound for these cells and there is room for all of them. If not, the reason is reported
+        once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
             return False
         if reason := self._why_singly(cells) or self._no_room(cells):
@@ -266,7 +270,7 @@ class PostgresBench:
         )
 
     def _no_room(self, cells: Sequence[Cell]) -> str | None:
-        """Why these cells cannot all be up at once, or None."""
+        """Why these cells cannot all run at the same time, or None."""
         return self._pools.not_at_once(cells) or eligibility.not_at_once(self._plan, self._workload, cells)
 
     def _measure_singly(self, condition: str, reason: str) -> None:
@@ -308,7 +312,7 @@ class PostgresBench:
         except slice_round.SlowError as error:
             self._measure_singly(condition, str(error))
             return None
-        except Exception as error:  # what came of the round is no cell's own
+        except Exception as error:  # the error belongs to the round, not to a cell
             what = failure_reason(error)
             if self._plan.interleave == "auto":
                 self._measure_singly(condition, what)
@@ -328,7 +332,7 @@ class PostgresBench:
         return [found[cell.id] for cell in cells]
 
     def _check_carry_over(self, condition: str, measured: slice_round.RoundResult) -> None:
-        """Where a slice moves the next one by a third of the threshold, for certain, the next round's are longer."""
+        """Makes the next round's slices longer if a slice certainly shifts the next one by a third of the threshold."""
         effects, seconds = measured.effects, measured.slice_seconds
         if effects is None or seconds is None or self._plan.slice_seconds is not None:
             return
@@ -342,7 +346,7 @@ class PostgresBench:
             self._tell(condition, f"{moved}; slices last twice as long from now on")
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
-        """One trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
+        """Runs one trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
         if broken := self._why_broken(cell, load):
             return Measurement("failed", broken)
         log = self._next_log()
@@ -352,7 +356,7 @@ class PostgresBench:
         try:
             trial = Trial(cell.levels, self._dataset(cell, load), seed, log, self._pools.bytes_of(cell.id, cell.levels))
             watched = self._equipment.run(trial, facts, timings)
-        except Exception as error:  # but a full disk, which fails every trial to come
+        except Exception as error:  # except a full disk, which would fail every later trial
             return Measurement("failed", failure_reason(error), facts=facts)
         finally:
             timings.end("stop")

@@ -1,4 +1,4 @@
-"""Results of earlier trials, to which the results of a resumed run must be equal."""
+"""Results of earlier trials, which those of a resumed run must equal."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from octavo.workloads.base import ComparesResults, Workload
 
 
 def recall_results(workload: Workload, cells: Sequence[Cell], trials: Iterable[TrialRecord]) -> None:
-    """Gives the workload the results of the trials so far, in their order, if it compares results."""
+    """Passes the results of the trials so far, in order, to a workload that compares results."""
     if not isinstance(workload, ComparesResults):
         return
     levels = {cell.id: cell.levels for cell in cells}

@@ -20,7 +20,7 @@ from octavo.postgres.datasets.spec import Dataset
 from octavo.units import human_size
 from octavo.workloads.base import Levels, Workload
 
-# A disk with less than this is full: a WAL segment does not fit.
+# A disk with less free space than this is full: a WAL segment does not fit.
 _FULL_BYTES = 16 * 1024**2
 
 
@@ -28,9 +28,10 @@ _FULL_BYTES = 16 * 1024**2
 def pristine_copy(
     source: Dataset, journal: Journal, parent: Path | None = None
 ) -> Generator[tuple[Path, dict[str, Any]], None, None]:
-    """A copy of the dataset for one trial, removed at the end, and facts on how it was dropped from the page cache.
+    """Yields a copy of the dataset for one trial, removed at the end, and facts on how it was dropped from the page
+    cache.
 
-    It is made in `parent`, such as a volume of the trial's own; else in the state directory.
+    The copy is made in `parent`, such as the trial's own volume; else in the state directory.
     """
     target = make_directory(parent or octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))
@@ -39,7 +40,7 @@ def pristine_copy(
         yield target, drop_caches(target)
     except HostError:
         raise
-    except Exception as error:  # a server on a full disk may not even be able to say so
+    except Exception as error:  # on a full disk a server may not even be able to report that
         if (free := shutil.disk_usage(target.parent).free) < _FULL_BYTES:
             what = " ".join(str(error).split())
             raise HostError(f"{target.parent} has {human_size(free)} free ({what}); free some space there") from error
@@ -50,9 +51,9 @@ def pristine_copy(
 
 
 def warm_up(server: Server, workload: Workload, levels: Levels, seed: int) -> None:
-    """From a started server to the declared cache state.
+    """Brings a started server into the declared cache state.
 
-    `warm`: every relation through shared buffers, then a short run of the workload. `cold`: nothing was read.
+    `warm`: reads every relation through shared buffers, then runs the workload briefly. `cold`: nothing was read.
     """
     if levels["cache"] == "warm":
         server.query("prewarm")
@@ -60,7 +61,7 @@ def warm_up(server: Server, workload: Workload, levels: Levels, seed: int) -> No
 
 
 def reach_regime(server: Server, workload: Workload, levels: Levels, seed: int) -> dict[str, Any]:
-    """To the declared WAL regime; returns the trial's facts of it.
+    """Brings the server into the declared WAL regime. Returns the trial's facts about it.
 
     `after-checkpoint`: the first change of each page in the trial writes a full-page image. `steady`: see `lab.steady`;
     the seed makes all cells of a round begin at the same phase of a cycle.

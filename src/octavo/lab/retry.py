@@ -1,4 +1,4 @@
-"""What `--retry-failed` measures again: every round in which a cell has no valid trial gets one more part."""
+"""What `--retry-failed` repeats: every round in which a cell has no valid trial gets one more part."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ def rounds_to_retry(trials: Sequence[TrialRecord]) -> list[int]:
 
 
 def cells_to_retry(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list[Cell]:
-    """The cells to measure again in a round, of which these are one host's trials: those without a valid one in the
-    last attempt of their part, with their baselines; where a baseline is among them all that it was compared with."""
+    """The cells to repeat in a round, from one host's trials of that round: those without a valid trial in the last
+    attempt of their part, with their baselines. If a baseline is among them, also all cells compared with it."""
     mine = _last_attempts(trials)
     good = {trial.cell for trial in mine if trial.status == "ok"}
     lacking = frozenset(trial.cell for trial in mine if trial.status in ("failed", "invalid")) - good

@@ -1,4 +1,4 @@
-"""How often a round measures each cell: baselines and controls again where the cells do not fit at once."""
+"""How often a round measures each cell: baselines and controls are repeated if the cells do not fit at once."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,19 @@ from octavo.workloads.base import Workload
 
 @dataclass(frozen=True, slots=True)
 class RoundShape:
-    """`times`: by cell how often a round measures it. `uncounted`: cells with huge pages may be up in groups, which
-    their servers are asked for only once they are built; the baselines of these groups are not in `times`."""
+    """`times`: by cell, how often a round measures it. `uncounted`: cells with huge pages may run in groups that are
+    only known once their servers are built; the baselines of these groups are not in `times`."""
 
     times: Mapping[str, int]
     uncounted: bool
 
 
 def round_shape(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RoundShape:
-    """The shape by the memory and the disk that this host has now, before anything is built."""
+    """The shape for this host's present memory and disk, before anything is built."""
     sizes = {cell.dataset: bytes_of_load(workload, cell.levels) for cell in cells}
     try:
         parts = parts_of_round(cells, sizes, room_for_loads(workload, cells) if cells else 0)
-    except HostError:  # a cell that does not fit: the run ends with that, and says so
+    except HostError:  # a cell that does not fit: the run will end with this error
         parts = [list(cells)]
     times: Counter[str] = Counter()
     uncounted = False
@@ -40,7 +40,7 @@ def round_shape(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RoundS
 
 
 def _groups(plan: Plan, cells: list[Cell], workload: Workload) -> tuple[list[list[Cell]], bool]:
-    """A condition's cells in the groups that are up at once, and whether these are known."""
+    """A condition's cells in groups that run at the same time, and whether these groups are known."""
     if (
         plan.interleave == "trials"
         or eligibility.why_not(plan, workload, cells)

@@ -1,4 +1,5 @@
-"""The record of a run, on this host or on a fleet: what is stored as it begins, and what could explain its numbers."""
+"""The record of a run, on this host or on a fleet: what is stored when it begins, and facts that may explain its
+numbers."""
 
 import json
 import math
@@ -31,7 +32,8 @@ from octavo.store.store import Store
 def new_run(
     plan: Plan, plan_text: str, repeat: str, seed: int | None, token: str, environment: dict[str, Any]
 ) -> RunRecord:
-    """The record of a run that begins now. Without a seed one is drawn, and added to the command that repeats it."""
+    """The record of a run that begins now. Without a seed one is drawn, and added to the command that repeats the
+    run."""
     chosen = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
     now = time.time()
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
@@ -52,9 +54,9 @@ def new_run(
 
 
 def extended(store: Store, run: str, plan: Plan, cells: Sequence[Cell], budget: str | None) -> Plan:
-    """The plan with this budget and no limit of its rounds, which the store has then, too; without one as it is.
+    """The plan with this budget and without a limit of its rounds, which is also stored; unchanged without a budget.
 
-    `cells` are the run's as they are stored.
+    `cells` are the stored cells of the run.
     """
     if budget is None:
         return plan
@@ -66,8 +68,8 @@ def extended(store: Store, run: str, plan: Plan, cells: Sequence[Cell], budget: 
 
 
 def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable[[Sequence[TrialRecord]], Forecast]:
-    """The function that decides, from the trials so far, which cells are still measured: none is decided if nothing is
-    compared."""
+    """The function that decides, from the trials so far, which cells are still measured. Without comparisons no cell is
+    decided."""
     metric = next(iter(record.metrics))
     compared = [cell for cell in cells if not cell.baseline and not cell.control]
 
@@ -75,14 +77,14 @@ def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable
         if compared and plan.stopping != "fixed":
             return open_cells(plan, cells, trials, metric)
         lost = without_verdict(cells, trials)
-        # Where nothing is compared, the baseline is looked at for its own sake.
+        # Without comparisons the baseline itself is of interest.
         return {cell.id: math.inf for cell in compared or cells if cell.id not in lost}
 
     return still_open
 
 
 def _metrics(plan: Plan) -> dict[str, dict[str, Any]]:
-    """What the observations mean, by metric."""
+    """The meaning of the observations, by metric."""
     observers = InstrumentSet(instruments(plan.instruments), lambda _: None)
     return {one.name: one.as_dict() for one in (*workloads.find(plan.workload).metrics, *observers.metrics)}
 

@@ -1,4 +1,4 @@
-"""Which cells of a plan this host cannot run, and why: known before anything is built."""
+"""The cells of a plan that this host cannot run, and why, determined before anything is built."""
 
 import os
 import shutil
@@ -22,9 +22,9 @@ from octavo.workloads.base import NeedsOfHost, NeedsPrograms, Workload
 
 def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
     """Why a cell cannot run: a memory limit needs root and a memory controller, a build its compiler, a knob the
-    setting.
+    setting. None if it can.
 
-    `directory` is on the filesystem of the data; Octavo's own, which is made, where none is named.
+    `directory`: on the filesystem of the data; by default Octavo's own directory, which is created.
     """
     compiler = build_of(cell.levels).compiler
     if shutil.which(compiler, path=children.PLAIN_PATH) is None:
@@ -43,12 +43,12 @@ def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
 
 
 def class_here() -> str:
-    """The class of this host, with the disk under OCTAVO_HOME, which is made."""
+    """The class of this host with the disk under OCTAVO_HOME, which is created."""
     return host_class(make_directory(octavo_home()))
 
 
 def other_class(cell: Cell, mine: str) -> str | None:
-    """Why a host of this class does not measure the cell, if it is another class's.
+    """Why a host of this class does not measure the cell (it is for another class), or None.
 
     >>> other_class(Cell("a", "a", {"host_class": "arm"}, "", True, False, ""), "x86_64-4kB-nvme")
     'it is for hosts of class arm, and this one is of class x86_64-4kB-nvme'

@@ -1,4 +1,4 @@
-"""The server's log during a trial: it must not fill the disk, and is never read into memory as a whole."""
+"""The server's log during a trial: its size is limited, and it is never read into memory as a whole."""
 
 import os
 import re
@@ -14,12 +14,12 @@ import psycopg
 from octavo.errors import OctavoError
 from octavo.units import human_size
 
-# A log of a good trial has kilobytes. What errs in every transaction writes megabytes a second.
+# The log of a good trial has kilobytes. Errors in every transaction write megabytes per second.
 _LARGEST = 256 * 1024**2
 _KEPT = 1024**2
 _PERIOD_SECONDS = 0.5
 _PATIENCE_SECONDS = 30.0
-# What the rules of validity look at, and how much of it is kept.
+# The part of the log that the validity rules examine, and how much of it is kept.
 _TELLING = re.compile(rb"(?:ERROR|FATAL|PANIC):  |No space left on device|Disk quota exceeded")
 _MOST = 16 * 1024**2
 _LONGEST_LINE = 64 * 1024
@@ -30,9 +30,9 @@ def limited_log(
     log: Path, server: "Callable[[], subprocess.Popen[str]]", largest: int = _LARGEST
 ) -> Generator[None, None, None]:
     """Ends the server if its log grows beyond so many bytes; the first megabyte is kept. `server` returns its process,
-    which a restart changes.
+    which changes on a restart.
 
-    Raises OctavoError then, instead of the resulting error.
+    In that case raises OctavoError, instead of the resulting error.
     """
     over, grown = threading.Event(), threading.Event()
 
@@ -67,7 +67,7 @@ def limited_log(
 
 
 def read_log(log: Path, most: int = _MOST) -> str:
-    """The log as text; if it is larger than so many bytes, only the lines about errors, as many as fit."""
+    """The log as text; if it is larger than so many bytes, only its lines about errors, as many as fit."""
     with log.open("rb") as file:
         if os.fstat(file.fileno()).st_size <= most:
             return file.read(most).decode(errors="replace")

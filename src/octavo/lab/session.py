@@ -36,7 +36,7 @@ from octavo.store.sender import TrialSender
 from octavo.store.store import Store
 from octavo.units import human_count
 
-# How long who stops a run waits for a store that is away, to note it; seconds.
+# Seconds that a stopped run waits for an unreachable store, to record that it has stopped.
 _LAST_PATIENCE = 5.0
 
 
@@ -51,8 +51,8 @@ class SessionResult:
 def start_run(
     plan: Plan, plan_text: str, repeat: str, seed: int | None, notify: Notify, *, since: HostCounters | None = None
 ) -> SessionResult:
-    """Runs a plan as a new run. Without a seed one is drawn, and stored. `since`: the host's counters when the command
-    began, from which on it is watched for what disturbs. Raises OctavoError."""
+    """Runs a plan as a new run. Without a seed one is drawn and stored. `since`: the host's counters at the begin of
+    the command, from which on disturbances are recorded. Raises OctavoError."""
     cells = make_cells(plan)
     refuse_impossible(plan, cells)
     refuse(plan, workloads.find(plan.workload), cells)
@@ -69,17 +69,17 @@ def start_run(
 def resume_run(
     run: str, notify: Notify, *, budget: str | None = None, retry: bool = False, since: HostCounters | None = None
 ) -> SessionResult:
-    """Goes on with a run that was stopped or can go on, with its own plan and seed.
+    """Continues a run that was stopped or can be extended, with its own plan and seed.
 
-    `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats what failed or was invalid;
-    `since` is as in `start_run`.
-    Raises UsageError when the run was imported, when its rounds would not compare here, when a shared store has another
-    plan than it was begun with, and when it is finished and neither asks for more.
+    `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats failed and invalid trials;
+    `since` is as in `start_run`. Raises UsageError when the run was imported, when its rounds would not be comparable
+    here, when a shared store has another plan than the original one, and when it is finished and neither `budget` nor
+    `retry` asks for more.
     """
     with _working(notify) as (journal, store):
         record = store.run(run)
         plan = restore_plan(record.plan)
-        # What refuses comes before what is stored: a run that cannot go on stays as it is.
+        # Refuse before anything is stored: a run that cannot continue stays unchanged.
         _check_resumable(record, more=budget is not None or retry)
         cells = store.cells(run)
         check_plan(store.address, run, record.plan, cells)
@@ -96,9 +96,9 @@ def resume_run(
 
 @contextmanager
 def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
-    """The host's lock, a journal and the store, opened together and closed in reverse.
+    """Opens the host's lock, a journal and the store; closes them in reverse.
 
-    Who had the lock before may have been killed since this command began, so what it left is put right first.
+    An earlier holder of the lock may have been killed since this command began, so its leftovers are restored first.
     """
     with host_lock(), Journal() as journal, closing(Store.open(store_address())) as store:
         for line in recover():
@@ -135,7 +135,7 @@ def _work(
         bench.prepare_builds(cells)
         _check_same_builds(record, bench.builds)
         bench.prepare_host(cells)
-        # The parts of a round follow from the room that there was at first, so that a resumed run has the same.
+        # The parts of a round follow from the disk space at the first session, so that a resumed run has the same ones.
         bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
         store.set_environment(run, {**environment_of(plan, cells, bench.builds, found), "room_bytes": bench.room})
         still_open = forecaster(record, plan, cells)
@@ -145,7 +145,7 @@ def _work(
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         with suppress(OctavoError, SQLAlchemyError):  # a full disk, say: the error that we have is the one to tell
-            # A run that may not be resumed here is as it was.
+            # A run that may not be resumed here stays unchanged.
             refused = isinstance(error, UsageError) and _has_begun(record)
             status = "interrupted" if interrupted else record.status if refused else "failed"
             if not isinstance(error, StoreAwayError):
@@ -166,7 +166,7 @@ def _work(
 
 
 def _check_resumable(record: RunRecord, *, more: bool) -> None:
-    """Raises UsageError for a run that cannot go on here; `more` asks more of one that is finished."""
+    """Raises UsageError for a run that cannot continue here. `more`: whether more is requested of a finished run."""
     checked_id(record.id)
     if "imported" in record.environment:
         raise UsageError(f"{record.id} was imported and cannot be continued; to show it: octavo report {record.id}")
@@ -185,12 +185,13 @@ def _check_resumable(record: RunRecord, *, more: bool) -> None:
 
 
 def _has_begun(record: RunRecord) -> bool:
-    """Whether it came as far as its host and builds; one that failed before may have noted no more than why."""
+    """Whether the run reached the check of its host and builds; one that failed earlier may have stored only its
+    error."""
     return "host" in record.environment
 
 
 def _check_same_host(record: RunRecord) -> None:
-    """Raises UsageError when a run is resumed where its rounds would not compare: on another host or kernel."""
+    """Raises UsageError when a run is resumed on another host or kernel, where its rounds would not be comparable."""
     now = host_facts(make_directory(octavo_home()))
     for name in ("hostname", "kernel", "cpu"):
         _check_same(record, name, record.environment["host"][name], now[name])

@@ -1,9 +1,9 @@
 """The WAL regime `steady`: a server long after a checkpoint, or in the middle of checkpoint cycles as in production.
 
-After a checkpoint the first change of each page writes a full-page image, so WAL per transaction falls for as long as
-pages are touched for the first time: 5,112, 1,060 and 417 bytes were seen in three successive windows of nine seconds.
-The result of a trial in that phase depends on its length. `steady` comes after it: images have dropped to a low level
-and no longer decrease, or, if the next checkpoint comes before that, any moment of a checkpoint cycle.
+After a checkpoint the first change of each page writes a full-page image, so WAL per transaction decreases as long as
+pages are changed for the first time: three successive windows of nine seconds had 5,112, 1,060 and 417 bytes. The
+result of a trial in that phase depends on its length. `steady` comes after it: images have dropped to a low level and
+no longer decrease, or, if the next checkpoint comes before that, any moment of a checkpoint cycle.
 """
 
 import time
@@ -13,12 +13,13 @@ from typing import Any
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 
-# A window is one warm-up of the workload. This many in a row that differ by no more than this are flat. The beginning
-# of a slow fall is flat as well: more and smaller pages fall more slowly. So most of the fall has to be over, too.
+# A window is one warm-up of the workload. The images are flat if so many windows in a row differ by no more than this.
+# With more and smaller pages the decrease is slower, and its beginning is also flat, so most of the decrease has to be
+# over, too.
 _WINDOWS = 4
 _FLAT = 0.1
 _LEFT = 0.1
-# Below one image in a thousand records the images no longer matter, however they scatter.
+# With less than one image in a thousand records, images no longer matter, however they scatter.
 _FEW = 0.001
 _CYCLES = 2
 LONGEST_SECONDS = 1800.0
@@ -36,7 +37,7 @@ def reach_steady(
     """
     began = clock()
     count = _checkpoints(server)
-    begun: list[float] = []  # when checkpoints were first seen to have begun
+    begun: list[float] = []  # when checkpoints were first observed
     shares: list[float] = []
     while (now := clock()) - began < LONGEST_SECONDS:
         (before,) = server.query("wal")
@@ -52,10 +53,10 @@ def reach_steady(
         count = found
         if is_flat(shares):
             return _facts("images are few", now - began, shares, None)
-        # The first of them may have been begun before we came.
+        # The first one may have begun before this function was called.
         if len(begun) > _CYCLES and now - begun[-1] >= phase * (begun[-1] - begun[-2]):
             return _facts("checkpoint cycles", now - began, shares, phase)
-        if len(begun) > 2 * _CYCLES:  # cycles that become shorter leave no room for the phase
+        if len(begun) > 2 * _CYCLES:  # shorter and shorter cycles leave no room for the phase
             return _facts("checkpoint cycles", now - began, shares, None)
     raise OctavoError(
         f"full-page images were still decreasing after {LONGEST_SECONDS / 60:.0f} minutes (wal_regime steady); "
@@ -64,7 +65,8 @@ def reach_steady(
 
 
 def is_flat(shares: Sequence[float]) -> bool:
-    """Whether the last windows had hardly any full-page images, or a tenth of the most and as many in each.
+    """Whether the last windows had hardly any full-page images, or at most a tenth of the most, and about the same
+    number.
 
     >>> is_flat([0.5, 0.2, 0.1, 0.05]), is_flat([0.5, 0.021, 0.02, 0.02, 0.021]), is_flat([0.5, 0.0, 0.0, 0.0, 0.0])
     (False, True, True)

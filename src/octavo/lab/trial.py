@@ -71,13 +71,13 @@ class Equipment:
     threshold: float = 0.0
 
     def run(self, trial: Trial, facts: dict[str, Any], timings: PhaseTimings) -> WatchedTrial:
-        """The trial from its pristine copy to its last reading. Fills `facts`, also when it breaks off.
+        """Runs the trial from its pristine copy to its last reading. Fills `facts`, also on an error.
 
-        Raises OctavoError or psycopg.Error when it does, HostError when every later one would.
+        Raises OctavoError or psycopg.Error for this trial, HostError when every later one would fail, too.
         """
         levels, journal, dataset = trial.levels, self.journal, trial.dataset
         with (
-            # Room for as much WAL again as is ready for reuse.
+            # Disk space for as much WAL again as is ready for reuse.
             device.volume(levels, dataset.copy_bytes + dataset.spec.wal_bytes, journal) as volume,
             pristine_copy(dataset, journal, volume.directory if volume else None) as (directory, caches),
             knobs.applied(levels, journal, KnobTarget(directory.parent)) as state,
@@ -115,7 +115,7 @@ class Equipment:
                         more = self.workload.afterwards(server, levels, result)
                         require_numbers(more)
                         watched = replace(watched, result=replace(result, observations=(*result.observations, *more)))
-                facts |= limited.facts  # what was served by then, and what is left of a burst
+                facts |= limited.facts  # what was served until then, and the rest of a burst
                 facts["knobs_drifted"] = state.drifted()
                 timings.end("measure")
                 return watched
@@ -128,9 +128,9 @@ class Equipment:
             watch = self.watcher.start(server.directory, limited="memory_limit_bytes" in facts)
             result = self.workload.run(server, trial.levels, trial.seed)
             surroundings = watch()
-            if "memory_limit_bytes" in facts and group is not None:  # as of the moment that the cached bytes are of
+            if "memory_limit_bytes" in facts and group is not None:  # from the same moment as the cached bytes
                 facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(group)
-            server.disconnect()  # what the workload asked the server kept a connection, and is no client
+            server.disconnect()  # the workload's queries kept a connection open, which is not a client's
             seen = watching.finish(result)
         facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}
         return self.watched(server, trial, facts, settings, result, seen, surroundings, started)
@@ -146,10 +146,10 @@ class Equipment:
         surroundings: Surroundings,
         started: float,
     ) -> WatchedTrial:
-        """The trial with the evidence for the validity rules; queries the server's start time, and the violations in
-        its data."""
+        """The trial with the evidence for the validity rules; queries the server's start time, and violations in its
+        data."""
         started_after: float | None = None
-        # Without an answer the rule on restarts says it.
+        # If the server does not answer, the rule on restarts reports it.
         with suppress(OctavoError, psycopg.Error):
             started_after = server.query("started")[0]["started"]
         violations = self._violations(server, trial.levels)
@@ -174,7 +174,7 @@ class Equipment:
         return WatchedTrial(result, seen, evidence)
 
     def _violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
-        """What is wrong with the data now; that a dead server cannot tell is not the data's fault."""
+        """The violations in the data now. If a dead server cannot be queried, that is not a violation."""
         if not isinstance(self.workload, ChecksData) or not server.is_alive():
             return ()
         try:

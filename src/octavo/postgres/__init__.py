@@ -1,1 +1,2 @@
-"""PostgreSQL from source to a server with data: source, build, cluster, dataset. Imports nothing above it but host."""
+"""PostgreSQL from source to a server with data: source, build, cluster, dataset. Of the packages above it imports
+none."""

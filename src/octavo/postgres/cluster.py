@@ -30,7 +30,7 @@ _PORT = 5432  # only a part of the socket's name: no server listens on TCP
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _SHUT_DOWN_SECONDS = 300.0
-_SLOW_DISK = 10_000_000  # bytes a second
+_SLOW_DISK = 10_000_000  # bytes per second
 _PATIENCE_SECONDS = 60
 
 
@@ -39,15 +39,15 @@ def initialise(
 ) -> None:
     """Runs initdb into a new directory, which the account owns. Sizes in bytes.
 
-    It is not synced file by file: kept copies (a load, a graft's stock) are synced as a whole, later. Raises HostError
-    if it already exists or the account cannot reach it, OctavoError if initdb fails.
+    initdb does not sync the files: kept copies (a load, a graft's stock) are synced as a whole, later. Raises HostError
+    if the directory already exists or the account cannot reach it, OctavoError if initdb fails.
     """
     make_directory(directory.parent)
     check_reachable(directory, account)
     trees.make_for(directory, account)
     checksum_option = "--data-checksums" if checksums else "--no-data-checksums"
     if not checksums and major_of(build.manifest["version"]) < 18:
-        checksum_option = ""  # off was the default, and the option to say so came with 18
+        checksum_option = ""  # off was the default, and the option for it was added in 18
     arguments = [
         build.program("initdb"), "--pgdata", directory, "--username", SUPERUSER, "--auth=trust", "--encoding=UTF8",
         "--locale=C", "--no-instructions", "--no-sync", f"--wal-segsize={wal_segment // 1024**2}", checksum_option,
@@ -56,7 +56,7 @@ def initialise(
 
 
 def run_initdb(arguments: Sequence[str | Path], journal: Journal, account: Account) -> None:
-    """Runs initdb's command line to its end. Raises OctavoError when it fails."""
+    """Runs initdb with this command line. Raises OctavoError when it fails."""
     shared_memory_left.note(journal)
     children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
 
@@ -66,7 +66,7 @@ def would_have(
 ) -> str:
     """The value that a setting would have in a server on this directory, which is not started (postgres -C).
 
-    Raises UsageError in PostgreSQL's own words when it refuses one of the settings.
+    Raises UsageError with PostgreSQL's message when it refuses one of the settings.
     """
     arguments: list[str | Path] = [build.program("postgres"), "-D", directory]
     for setting, value in settings.items():
@@ -79,7 +79,7 @@ def would_have(
 
 
 def check_reachable(directory: Path, account: Account) -> None:
-    """Raises HostError when a parent of the directory shuts the server's account out."""
+    """Raises HostError when a parent of the directory is not accessible to the server's account."""
     if os.geteuid() != 0:
         return
     for parent in reversed(directory.absolute().parents):
@@ -90,7 +90,7 @@ def check_reachable(directory: Path, account: Account) -> None:
 
 @dataclass(slots=True)
 class Server:
-    """A running server on a private Unix socket; a context manager that stops it at its end."""
+    """A running server on a private Unix socket; a context manager that stops it on exit."""
 
     build: Build
     directory: Path
@@ -101,13 +101,13 @@ class Server:
     process: subprocess.Popen[str]
     entries: list[int]
     group: Path | None = None
-    """The memory group in which it was started; a client that is to share its limits enters it too."""
+    """The memory group in which it was started. A client that should share its limits enters it, too."""
     below: Path | None = None
-    """The group below which it has its own, where it is stopped together with its client."""
+    """The group that contains the server's own, if the server is stopped together with its client."""
     arguments: tuple[str | Path, ...] = ()
-    """The command line that it was started with."""
+    """The command line with which it was started."""
     started: float = 0.0
-    """When, in seconds since 1970."""
+    """The start time, in seconds since 1970."""
     _connection: psycopg.Connection[DictRow] | None = field(default=None)
 
     def __enter__(self) -> Self:
@@ -124,7 +124,7 @@ class Server:
         return self._connection
 
     def connect(self, database: str, *, patience: int = _PATIENCE_SECONDS) -> psycopg.Connection[DictRow]:
-        """A new autocommit connection. Raises OctavoError when the server refuses it or is gone, or has not answered
+        """A new autocommit connection. Raises OctavoError when the server refuses it, is gone, or has not answered
         after `patience` seconds."""
         try:
             return connect_own(
@@ -152,11 +152,11 @@ class Server:
             self._connection = None
 
     def settings(self) -> dict[str, str]:
-        """Every setting as the server has it."""
+        """All settings of the server, by name."""
         return {row["name"]: row["value"] for row in self.query("settings")}
 
     def client_environment(self) -> dict[str, str]:
-        """The environment by which a client program finds this server (libpq's variables)."""
+        """The environment with which a client program finds this server (libpq's variables)."""
         return {
             "PGHOST": str(self.socket_directory),
             "PGPORT": str(_PORT),
@@ -192,18 +192,18 @@ class Server:
         return self.process.poll() is None
 
     def shut_down(self) -> None:
-        """Stops it with a checkpoint, which may have all of its data to write.
+        """Stops it with a checkpoint, which may have to write all of its data.
 
-        Raises OctavoError when it did not end cleanly, or not in the time that a slow disk takes for that.
+        Raises OctavoError when it does not end cleanly, or not within the time that a slow disk needs.
         """
         self._end_cleanly()
         self._clear()
 
     def restart(self, meanwhile: Callable[[], object]) -> None:
-        """Stops it with a checkpoint and starts it again as it was started, on the same processors and with the same
-        log; `meanwhile` is called while it is down.
+        """Stops the server with a checkpoint and starts it again in the same way, on the same processors and with the
+        same log. `meanwhile` is called while it is down.
 
-        Raises OctavoError as `shut_down` and `start` do; then it is down for good.
+        Raises OctavoError like `shut_down` and `start`; then it stays down.
         """
         processors = os.sched_getaffinity(self.process.pid)
         self._end_cleanly()
@@ -236,7 +236,7 @@ class Server:
             raise OctavoError(f"the server did not shut down cleanly: {last_log_line(self.log)}; its log is {self.log}")
 
     def stop(self) -> None:
-        """Stops it at once, without a checkpoint: its data directory is thrown away."""
+        """Stops it at once, without a checkpoint: its data directory will be discarded."""
         with suppress(psycopg.Error):
             self.disconnect()
         if self.is_alive():
@@ -249,7 +249,7 @@ class Server:
         self._clear()
 
     def _clear(self) -> None:
-        """Ends what the server started, then removes its sockets: nobody writes into their directory any more."""
+        """Ends the processes that the server started, then removes its sockets: their directory is unused then."""
         if not self.entries:
             return
         directory_entry, *process_entries = self.entries
@@ -273,11 +273,11 @@ def start(
     memory_group: Path | None = None,
     below: Path | None = None,
 ) -> Server:
-    """Starts a server on the data directory, inside the memory group when one is given, and waits until it is ready.
+    """Starts a server on the data directory, in the memory group if there is one, and waits until it is ready.
 
-    Its own group is made `below` one that is stopped as a whole (`child_group.together`). Settings come on top of what
-    initdb wrote; the log's directory must be ours alone, and an old log of this name goes. Raises OctavoError with the
-    server's last words when it does not start.
+    Its own group is created in `below`, which is stopped as a whole (`child_group.together`). Settings override those
+    that initdb wrote. The log's directory must belong to us alone; an old log of this name is replaced. Raises
+    OctavoError with the server's last log line when it does not start.
     """
     socket_directory = _socket_directory(journal, account)
     entry = journal.record("directory", path=str(socket_directory))
@@ -332,7 +332,7 @@ def _launch(
 
 
 def _wait_until_ready(server: Server) -> None:
-    """Watches postmaster.pid, whose eighth line is the state (src/include/utils/pidfile.h), as pg_ctl does."""
+    """Polls postmaster.pid, whose eighth line is the state (src/include/utils/pidfile.h), as pg_ctl does."""
     deadline = time.monotonic() + _START_SECONDS
     status = server.directory / "postmaster.pid"
     while time.monotonic() < deadline:
@@ -347,7 +347,7 @@ def _wait_until_ready(server: Server) -> None:
 
 
 def last_log_line(log: Path) -> str:
-    """The last error that the end of the server's log names, else its last line."""
+    """The last error at the end of the server's log, else its last line."""
     try:
         lines = read_tail(log).splitlines()
     except OSError:
@@ -358,7 +358,7 @@ def last_log_line(log: Path) -> str:
 
 
 def _socket_directory(journal: Journal, account: Account) -> Path:
-    """A directory for one server's socket that only its account may enter."""
+    """Creates a directory for one server's socket, which only its account may enter."""
     parent = make_directory(runtime_directory())
     path = parent / f"{journal.token[:8]}-{os.urandom(3).hex()}"
     if len(str(path / f".s.PGSQL.{_PORT}")) > SOCKET_PATH_LIMIT:

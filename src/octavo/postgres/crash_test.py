@@ -24,10 +24,11 @@ from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 
-_WAL_SEGMENT = 1024**2  # many segments are ended and begun
+_WAL_SEGMENT = 1024**2  # small, so that many segments are started and completed
 _SCALE = 2
 _CLIENTS = 4
-# It is killed once the history has so many lines, a checkpoint in between, so that recovery begins at one and has work.
+# The server is killed once the history has so many lines, with a checkpoint before, so that recovery starts at that and
+# has work to do.
 _TRANSACTIONS = 1500
 _PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.02
@@ -45,7 +46,8 @@ _PROCESSED = re.compile(r"number of transactions actually processed: (\d{1,18})"
 
 @dataclass(frozen=True, slots=True)
 class CrashOutcome:
-    """Transactions acknowledged before the kill, lines of the history after recovery, and how long that took."""
+    """The transactions acknowledged before the kill, the lines of the history after recovery, and the duration of
+    recovery."""
 
     acknowledged: int
     found: int
@@ -53,10 +55,10 @@ class CrashOutcome:
 
 
 def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome:
-    """Kills a server of the build while it writes and checks what comes back. Leaves nothing behind.
+    """Kills a server of the build while it writes, and checks the recovered data. Leaves nothing behind.
 
     Raises OctavoError when a sum differs, an acknowledged commit is missing, a block's checksum is wrong, or the server
-    does not come back.
+    does not recover.
     """
     work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(work))
@@ -93,7 +95,8 @@ def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome
 
 
 def _write_until_killed(server: Server, output: Path) -> int:
-    """Kills the server in the middle of TPC-B. Returns how many transactions the client knows to be committed."""
+    """Kills the server in the middle of TPC-B. Returns the number of transactions that the client knows to be
+    committed."""
     client, entry = server.start_client(
         "pgbench", "--no-vacuum", f"--client={_CLIENTS}", "--time=600", "--protocol=prepared", output=output
     )
@@ -103,7 +106,7 @@ def _write_until_killed(server: Server, output: Path) -> int:
         _wait_for_lines(server, _TRANSACTIONS)
         server.process.kill()
         server.process.wait()
-        server.stop()  # and with it all that it has started, which is killed too
+        server.stop()  # this also kills everything that it started
         try:
             client.wait(_PATIENCE_SECONDS)
         except TimeoutExpired:
@@ -132,7 +135,7 @@ def _wait_for_lines(server: Server, lines: int) -> None:
 
 
 def _check_sums(sums: dict[str, str]) -> None:
-    """Raises OctavoError unless all are one number.
+    """Raises OctavoError unless all sums are the same number.
 
     >>> _check_sums({"accounts": "-5", "history": "-5"})
     >>> _check_sums({"accounts": "-5", "history": "7"})

@@ -1,6 +1,6 @@
 """Extensions from source (PGXS), built against a build and installed into it: recorded last, complete or absent.
 
-PostgreSQL's documentation, "Extension Building Infrastructure", describes what such a source is.
+PostgreSQL's documentation, "Extension Building Infrastructure", describes the form of such a source.
 """
 
 import hashlib
@@ -32,15 +32,15 @@ from octavo.postgres.builds.worker_client import open_worker
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import sha256_of
 
-# What a compilation against another PostgreSQL may have left in the source, and what is no part of it.
+# Files that an earlier compilation may have left in the source, and which are not part of it.
 _LEFT_BEHIND = shutil.ignore_patterns(".git", ".deps", "*.o", "*.so", "*.bc", "*.a", "results", "tmp_check", "log")
 
-_MOST_CONTROL = 64 * 1024  # of a control file: a few lines
+_MOST_CONTROL = 64 * 1024  # for a control file, which has a few lines
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledExtension:
-    """An extension in a build: its record, whether it was there before, and the seconds that it took."""
+    """An extension in a build: its record, whether it was already installed, and the seconds that it took."""
 
     build: Build
     record: dict[str, Any]
@@ -49,14 +49,14 @@ class InstalledExtension:
 
     @property
     def name(self) -> str:
-        """The extension's name, as CREATE EXTENSION takes it."""
+        """The extension's name for CREATE EXTENSION."""
         return self.record["name"]
 
 
 def installed_extensions(build: Build) -> list[dict[str, Any]]:
     """The records of the extensions added to the build, by name: `name`, `version`, `files` (path: sha256) and more.
 
-    `problem` is the server's message when the extension was tried, None if it worked; it may be missing.
+    `problem` is the server's error when the extension was tested, None if it works; it may be missing.
     """
     return [json.loads(path.read_text()) for path in sorted(_records(build).glob("[!.]*.json"))]
 
@@ -64,9 +64,9 @@ def installed_extensions(build: Build) -> list[dict[str, Any]]:
 def build_extension(build: Build, directory: Path, journal: Journal) -> InstalledExtension:
     """Compiles the extension in the directory against the build and installs it there; the directory is only read.
 
-    The record is written last, so that an installation that was killed is none. A source that did not change is
-    not built again. Raises UsageError when the directory is no extension, HostError when a tool is missing,
-    OctavoError when it does not compile or would replace a file that is not its own.
+    The record is written last, so that an interrupted installation does not count. An unchanged source is not built
+    again. Raises UsageError when the directory is not an extension, HostError when a tool is missing, OctavoError when
+    it does not compile or would replace a file of another owner.
     """
     check_source(directory)
     check_tools(meson=False)
@@ -85,7 +85,7 @@ def build_extension(build: Build, directory: Path, journal: Journal) -> Installe
 
 
 def check_source(directory: Path) -> None:
-    """Raises UsageError when the directory holds no extension that is built with PGXS."""
+    """Raises UsageError when the directory has no extension that is built with PGXS."""
     if not directory.is_dir():
         raise UsageError(f"--with-extension {directory}: no such directory")
     makefiles = [directory / name for name in ("GNUmakefile", "makefile", "Makefile")]
@@ -103,15 +103,15 @@ def check_source(directory: Path) -> None:
 
 
 def source_digest(directory: Path) -> str:
-    """The sha256 over names, contents and executable bits of the source's files. Raises UsageError as `_read` does."""
+    """The sha256 over names, contents and executable bits of the source's files. Raises UsageError like `_read`."""
     return _read(directory, None)
 
 
 def try_extension(installed: InstalledExtension, journal: Journal, account: Account) -> str | None:
     """Creates the extensions on a scratch server of the build (a library without one is loaded), once per source.
 
-    Returns the server's error, or None if it works, and keeps that in the record as `problem`. A library is preloaded
-    if the server reports that it has to be.
+    Returns the server's error, or None if it works, and stores it in the record as `problem`. A library is preloaded if
+    the server reports that this is required.
     """
     build, record = installed.build, installed.record
     if "problem" in record and record["problem"] is None:
@@ -146,9 +146,9 @@ def _records(build: Build) -> Path:
 
 
 def _read(directory: Path, archive: tarfile.TarFile | None) -> str:
-    """The source's digest; what it is of goes into the archive. Links are taken as they are, and not followed.
+    """The source's digest; the files are also added to the archive. Links are recorded as links, not followed.
 
-    Raises UsageError for what is neither a file nor a directory nor a link, or cannot be read.
+    Raises UsageError for anything other than files, directories and links, or when one cannot be read.
     """
     digest = hashlib.sha256()
 
@@ -207,9 +207,9 @@ def _read(directory: Path, archive: tarfile.TarFile | None) -> str:
 
 @contextmanager
 def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Generator[dict[str, Path], None, None]:
-    """The files that the extension installs, a copy of ours: path below the prefix, the file.
+    """Yields the files that the extension installs, in our own copy: by path below the prefix.
 
-    It is made by the account. Raises OctavoError when that fails, or the source is not that of the digest any more.
+    The account builds them. Raises OctavoError when that fails, or the source no longer has the digest.
     """
     name = directory.resolve().name
     prefix = build.prefix.resolve()
@@ -230,8 +230,8 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
 
 
 def _whose_cache(build: Build, directory: Path) -> str:
-    """Whose results the compiler's cache has: the extension's. make also runs what the build has of others, its own
-    PGXS or what another extension has put beside that: what these write is for no other build."""
+    """The owner of the results in the compiler's cache: the extension. make also runs files that others have added to
+    the build, its own PGXS or those of another extension. Their output must not be used for another build."""
     whose = f"extension {directory.resolve()}"
     others = not_postgresqls(build)
     return f"{whose} for {build.name} with {', '.join(others)}" if others else whose
@@ -246,7 +246,7 @@ def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[s
     libraries = sorted(Path(name).stem for name in stage if re.fullmatch(r"lib/[^/]+\.so", name))
     name = directory.resolve().name
     main = name if name in controls else next(iter(sorted(controls)), next(iter(libraries), name))
-    if main.startswith("."):  # its record would be none
+    if main.startswith("."):  # its record would be ignored
         raise OctavoError(f"{main} begins with a dot, which no extension's name does; rename it")
     return {
         "name": main,
@@ -260,7 +260,7 @@ def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[s
 
 
 def _version(control: Path) -> str:
-    """The default version that a control file names (PostgreSQL's documentation, "Extension Control Files")."""
+    """The default version in a control file (PostgreSQL's documentation, "Extension Control Files")."""
     with control.open("rb") as file:
         text = file.read(_MOST_CONTROL).decode(errors="replace")
     match = re.search(r"^\s*default_version\s*=\s*'?([^'\s#]+)", text, re.MULTILINE)
@@ -272,9 +272,10 @@ def _digest(path: Path) -> str:
 
 
 def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any]) -> None:
-    """Moves the staged files in, each by a rename, because builds share files by hard links, and the record last.
+    """Moves the staged files in, each by a rename, because builds share files by hard links. The record is written
+    last.
 
-    While this goes on, a hidden list says what may be there, so that the next try knows what is ours.
+    Meanwhile a hidden list has the files that may exist, so that the next attempt recognises them as ours.
     """
     records = make_directory(_records(build))
     final = records / f"{record['name']}.json"
@@ -294,8 +295,8 @@ def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any])
 
 
 def _check_free(build: Build, record: Mapping[str, Any], ours: set[str]) -> None:
-    """Raises OctavoError when a file would replace one of PostgreSQL's own or of another extension, or stands before a
-    program of the system's where the build's programs come first (`octavo env`, `octavo shell`).
+    """Raises OctavoError when a file would replace one of PostgreSQL's own or of another extension, or would hide one
+    of the system's programs where the build's programs come first in the path (`octavo env`, `octavo shell`).
     """
     owners = dict.fromkeys(build.manifest["files"], "PostgreSQL itself")
     for other in installed_extensions(build):
@@ -303,7 +304,7 @@ def _check_free(build: Build, record: Mapping[str, Any], ours: set[str]) -> None
     for name in record["files"]:
         if name.startswith("bin/") and (hidden := shutil.which(Path(name).name, path=children.PLAIN_PATH)):
             raise OctavoError(f"{record['name']} would install {name}, a program of the name that {hidden} has")
-        # The loader takes it before the system's (RUNPATH), also below directories such as glibc-hwcaps (ld.so(8)).
+        # The loader prefers it to the system's (RUNPATH), also in directories such as glibc-hwcaps (ld.so(8)).
         if re.search(r"^lib/.*\.so\.", name, re.DOTALL):
             raise OctavoError(f"{record['name']} would install {name}, which the build's programs may load by its name")
         if owner := owners.get(name):
@@ -311,7 +312,7 @@ def _check_free(build: Build, record: Mapping[str, Any], ours: set[str]) -> None
 
 
 def _put(source: Path, target: Path, prefix: Path) -> None:
-    # A link that was installed before may be one of the parents; what `copy_out` says of a link holds below no link.
+    # A parent may be a link that was installed before; `copy_out` does not check links for paths below a link.
     for above in target.relative_to(prefix).parents[:-1]:
         if (prefix / above).is_symlink():
             raise OctavoError(f"{prefix / above} is a link; nothing is installed below it")

@@ -1,7 +1,7 @@
 """The sizes with which PostgreSQL can be built and initialised (configure --help, initdb's documentation,
 meson_options.txt)."""
 
-# BLCKSZ and XLOG_BLCKSZ in bytes where nobody chooses (configure --help, meson_options.txt).
+# The defaults of BLCKSZ and XLOG_BLCKSZ in bytes (configure --help, meson_options.txt).
 DEFAULT_BLOCK = 8192
 
 DATA_BLOCKS = ("1kB", "2kB", "4kB", "8kB", "16kB", "32kB")

@@ -13,21 +13,21 @@ from octavo.host.page_stack import Layer
 from octavo.postgres.limits import DATA_BLOCKS, DEFAULT_BLOCK, WAL_BLOCKS
 from octavo.units import format_size, parse_size, spaced_sizes
 
-# For examples.
+# The amount of memory in examples.
 _BUFFERS = parse_size("1GB")
-# A page table holds 8 bytes for each page that a process has touched, on x86-64 and on 64-bit Arm.
+# A page table uses 8 bytes for each page that a process has touched, on x86-64 and on 64-bit Arm.
 _ENTRY = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Two layers, and what comes of their sizes."""
+    """Two layers, and the effect of their sizes."""
 
     layers: tuple[str, str]
     effect: str
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The interaction for JSON."""
         return asdict(self)
 
 
@@ -71,7 +71,7 @@ def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Effects:
 
 
 def _pool(layer: Layer, page: int) -> str:
-    # shared_memory_size_in_huge_pages rounds up what shared memory takes, which is more than shared_buffers.
+    # shared_memory_size_in_huge_pages rounds up all of shared memory, which is larger than shared_buffers.
     whole = -(-(_BUFFERS + 1) // page) * page
     text = f"with pages of {layer.value}, 1GB of shared_buffers take {format_size(whole)} or more (whole pages)"
     if layer.detail.endswith(" 0 free"):
@@ -80,7 +80,7 @@ def _pool(layer: Layer, page: int) -> str:
 
 
 def _wal(sizes: Mapping[str, int]) -> _Effects:
-    # The page cache reads blocks of the filesystem, also where its own pages are larger (fs/iomap/buffered-io.c).
+    # The page cache reads blocks of the filesystem, even if its own pages are larger (fs/iomap/buffered-io.c).
     whole = sizes.get("filesystem block", 0)
     smaller = [block for block in WAL_BLOCKS if parse_size(block) < whole]
     if not smaller:
@@ -166,5 +166,5 @@ def _device(sizes: Mapping[str, int]) -> _Effects:
 
 
 def _and(names: Sequence[str]) -> str:
-    """Names in a row, the long row by its ends."""
+    """Joins names; a long list is shortened to its ends."""
     return " and ".join(names) if len(names) < 3 else f"{names[0]} to {names[-1]}"

@@ -18,17 +18,17 @@ from octavo.host.children import Account
 from octavo.host.process_table import read_process
 
 _PREFIX = "PG"
-# A server's listener is the process that we started, or its child: whoever is further away is not ours.
+# A server's listener is the process that we started or a close descendant: this many processes are checked, upwards.
 _GENERATIONS = 4
-# Below what is no directory: what libpq does not find it goes without, and by default it reads ~/.pgpass.
+# A path that cannot exist: libpq ignores a missing password file, and by default it would read ~/.pgpass.
 NO_PASSWORDS = "/dev/null/none"
 
 
 def forget_environment() -> None:
-    """Takes libpq's variables out of our environment, for good.
+    """Removes libpq's variables from our environment, permanently.
 
-    For good, because what puts them back would race with other threads that read the environment. No command both
-    starts servers and connects to one that libpq's variables name.
+    Restoring them would race with other threads that read the environment. No command both starts servers and connects
+    to one that libpq's variables name.
     """
     for name in [name for name in os.environ if name.startswith(_PREFIX)]:
         os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""The settings that a fair comparison of block sizes pins (data: pinned.toml)."""
+"""The settings that are pinned for a fair comparison of block sizes (data: pinned.toml)."""
 
 import functools
 import tomllib
@@ -15,7 +15,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def pinned_settings(version: str, data_block: str) -> dict[str, str]:
-    """The settings at this version (`18` or `18.6`) and data block that keep sizes equal in bytes at every block
+    """The settings for this version (`18` or `18.6`) and data block that keep sizes equal in bytes at every block
     size."""
     major = major_of(version)
     table = _table()

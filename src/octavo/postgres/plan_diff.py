@@ -1,4 +1,4 @@
-"""The differences between two plans: first in words, then line by line."""
+"""The differences between two plans: in words, then line by line."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,9 +9,10 @@ _JOINS = ("Nested Loop", "Hash Join", "Merge Join")
 
 
 def differences(before: Shape, after: Shape) -> list[str]:
-    """The differences in words: how relations are read, joined and in which order, and what else is there or not.
+    """The differences in words: how relations are read, how and in which order they are joined, and which other nodes
+    exist.
 
-    Empty for equal shapes only.
+    Empty only for equal shapes.
     """
     if before == after:
         return []
@@ -39,7 +40,7 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[tu
 
 
 def _reads(shape: Shape) -> dict[str, str]:
-    """By relation: how it is read, in every place."""
+    """By relation, how it is read in each place."""
     found: dict[str, list[str]] = {}
     for node in shape.nodes():
         if node.relation is not None and not node.relation.startswith("CTE."):
@@ -49,7 +50,7 @@ def _reads(shape: Shape) -> dict[str, str]:
 
 
 def _bitmap_indexes(node: Shape) -> Iterator[str]:
-    """The indexes that a bitmap heap scan's bitmap is made from; not those that its subplans use."""
+    """The indexes of a bitmap heap scan's bitmap, without those of its subplans."""
     for one in node.below:
         if one.what.startswith("Bitmap") and one.relation is None:
             if one.index is not None:
@@ -58,7 +59,7 @@ def _bitmap_indexes(node: Shape) -> Iterator[str]:
 
 
 def _joins(shape: Shape) -> dict[tuple[str, ...], str]:
-    """By the relations below it: the method of each join."""
+    """By the relations below it, the method of each join."""
     found: dict[tuple[str, ...], list[str]] = {}
     for node in shape.nodes():
         if _is_join(node):
@@ -81,7 +82,7 @@ def _order(shape: Shape) -> str:
 
 
 def _others(shape: Shape) -> "Counter[str]":
-    """How often each node is there that neither reads nor joins, and subplans of either kind."""
+    """The number of each node that neither reads nor joins, and of subplans of either kind."""
     found = Counter(
         node.what for node in shape.nodes() if not _is_join(node) and node.relation is None and node.index is None
     )

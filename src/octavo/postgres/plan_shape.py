@@ -25,13 +25,13 @@ from typing import Any, cast
 from octavo.errors import OctavoError
 from octavo.text import one_line
 
-# Deeper and wider than any plan of a query that a person writes, and read without Python's own limits.
+# Deeper and wider than any plan of a hand-written query, and within Python's own limits.
 _DEEPEST = 200
 _MOST_NODES = 100_000
 MOST_TEXT = 64 * 1024**2
 _ONCE = ("InitPlan", "CTE")
 _UNORDERED = ("Append", "Merge Append", "BitmapAnd", "BitmapOr")
-# What makes a node another one, besides its type: EXPLAIN's property, and the values that say nothing.
+# Properties in EXPLAIN that distinguish nodes of the same type, and the values that are ignored.
 _PROPERTIES: Mapping[str, tuple[object, ...]] = {
     "Join Type": ("Inner",),
     "Strategy": ("Plain",),
@@ -41,7 +41,7 @@ _PROPERTIES: Mapping[str, tuple[object, ...]] = {
     "Scan Direction": ("Forward", "NoMovement"),
     "Custom Plan Provider": (),
 }
-# What a node reads, in the order in which it is asked for; a CTE by its number.
+# Properties with what a node reads, in order of precedence; a CTE is numbered.
 _READ = ("Relation Name", "Function Name", "Table Function Name", "Tuplestore Name")
 _HASHED = re.compile(r"\bhashed (SubPlan \w+)")
 _PLAIN_NAME = re.compile(r"[^\W\d][\w$.*-]*")
@@ -49,7 +49,8 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w$.*-]*")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A node and its subtree. `what` is its type with its distinguishing properties; `relation` and `index` by name."""
+    """A node and its subtree. `what` is its type with its distinguishing properties; `relation` and `index` are
+    names."""
 
     what: str
     relation: str | None = None
@@ -63,18 +64,18 @@ class Shape:
     """Computed once for the whole plan (InitPlan, CTE); at the root only."""
 
     def title(self) -> str:
-        """The node by itself.
+        """The node without its subtree.
 
         >>> Shape("Index Scan", "orders", "orders_pkey").title()
         'Index Scan on orders using orders_pkey'
         """
-        if self.relation is None and self.index is not None:  # as EXPLAIN has it for a Bitmap Index Scan
+        if self.relation is None and self.index is not None:  # as EXPLAIN shows it for a Bitmap Index Scan
             return f"{self.what} on {_name(self.index)}"
         on = "" if self.relation is None else f" on {_name(self.relation)}"
         return f"{self.what}{on}" + ("" if self.index is None else f" using {_name(self.index)}")
 
     def line(self) -> str:
-        """The whole on one line; equal for equal shapes only."""
+        """The whole shape on one line. Lines are equal only for equal shapes."""
         parts = [one.line() for one in self.below]
         parts += [f"SubPlan: {one.line()}" for one in self.subplans]
         parts += [f"Hashed SubPlan: {one.line()}" for one in self.hashed]
@@ -87,7 +88,7 @@ class Shape:
         return hashlib.sha256(self.line().encode(errors="surrogatepass")).hexdigest()[:12]
 
     def lines(self, depth: int = 0, role: str = "") -> list[str]:
-        """A node a line, indented as EXPLAIN does it."""
+        """One line per node, indented as in EXPLAIN."""
         found = [f"{'  ' * depth}{role}{self.title()}"]
         groups = (
             ("", self.below), ("SubPlan: ", self.subplans), ("hashed SubPlan: ", self.hashed), ("once: ", self.once),
@@ -109,13 +110,13 @@ class Shape:
         }
 
     def nodes(self) -> "Iterator[Shape]":
-        """The node and all below it, with subplans."""
+        """Yields the node and all nodes below it, including subplans."""
         yield self
         for one in (*self.below, *self.subplans, *self.hashed, *self.once):
             yield from one.nodes()
 
     def relations(self) -> tuple[str, ...]:
-        """The relations that are read below, sorted, each as often as it is; without subplans."""
+        """The relations that are read below, sorted, with repetitions, without subplans."""
         mine = () if self.relation is None else (self.relation,)
         return tuple(sorted((*mine, *(name for one in self.below for name in one.relations()))))
 
@@ -128,7 +129,7 @@ def from_dict(facts: Mapping[str, Any]) -> Shape:
 
 
 def known_nodes(plan: object) -> list[Mapping[str, object]]:
-    """All nodes of a decoded plan, which are of the known form. Raises OctavoError when one is not."""
+    """All nodes of a decoded plan. Raises OctavoError when one does not have the known form."""
     found: list[Mapping[str, object]] = []
     level = [plan]
     for _ in range(_DEEPEST):
@@ -151,7 +152,7 @@ def known_nodes(plan: object) -> list[Mapping[str, object]]:
 
 
 def parse(text: str | bytes) -> Shape:
-    """The shape of the plan in EXPLAIN's or auto_explain's JSON. Raises OctavoError when there is none in it."""
+    """The shape of the plan in EXPLAIN's or auto_explain's JSON. Raises OctavoError when it contains no plan."""
     if len(text) > MOST_TEXT:
         raise OctavoError(f"a plan of {len(text) // 1024**2} MB is too large; give the output of EXPLAIN (FORMAT JSON)")
     try:
@@ -183,7 +184,7 @@ def shape_of(document: object) -> Shape:
 
 
 def _shape(node: Mapping[str, Any], once: list[Shape], ctes: dict[str, int]) -> Shape:
-    """The node's shape; what is computed once goes to the list."""
+    """The node's shape. Shapes that are computed once are added to `once`."""
     below: list[Shape] = []
     subplans: list[Shape] = []
     hashed: list[Shape] = []
@@ -208,14 +209,14 @@ def _shape(node: Mapping[str, Any], once: list[Shape], ctes: dict[str, int]) -> 
 
 
 def _hashed_subplans(node: Mapping[str, Any]) -> set[str]:
-    """The names of those subplans whose result a condition of the node looks up in a hash table. What a node gives out
-    is a list, which EXPLAIN has with VERBOSE alone, and does not count."""
+    """The names of the subplans whose result a condition of the node looks up in a hash table. The output of a node is
+    a list, which EXPLAIN shows only with VERBOSE, and is not considered."""
     return {name for value in node.values() if isinstance(value, str) for name in _HASHED.findall(value)}
 
 
 def _children(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The nodes below. Of a SetOp by hashing until 17 the two sides, which EXPLAIN names *SELECT* 1 and *SELECT* 2; a
-    side that is a SetOp has a Result instead."""
+    """The nodes below. For a SetOp by hashing until 17, the two sides, which EXPLAIN names *SELECT* 1 and *SELECT* 2; a
+    side that is itself a SetOp has a Result instead."""
     children: Sequence[Mapping[str, Any]] = node.get("Plans", ())
     if node["Node Type"] != "SetOp" or node.get("Strategy") != "Hashed" or len(children) != 1:
         return children
@@ -225,7 +226,7 @@ def _children(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _is_side(node: Mapping[str, Any]) -> bool:
-    """Whether the node does nothing but mark the rows of a side."""
+    """Whether the node only marks the rows of a side."""
     below: Sequence[Mapping[str, Any]] = node.get("Plans", ())
     if len(below) != 1:
         return False
@@ -235,7 +236,7 @@ def _is_side(node: Mapping[str, Any]) -> bool:
 
 
 def _what(kind: str, node: Mapping[str, Any]) -> str:
-    """The node's type with what makes it another, as EXPLAIN's text has it where there is a word for it."""
+    """The node's type with its distinguishing properties, in the words of EXPLAIN's text format where it has one."""
     words = [one_line(kind)]
     if node.get("Parallel Aware") is True:
         words.insert(0, "Parallel")
@@ -256,5 +257,5 @@ def _text(node: Mapping[str, Any], key: str) -> str | None:
 
 
 def _name(name: str) -> str:
-    """A name as it may stand between other words; one that could be taken for more is quoted."""
+    """A name for use between other words, quoted if it would be ambiguous."""
     return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else json.dumps(name)

@@ -1,15 +1,15 @@
 """The roles of PostgreSQL's processes, from their titles.
 
-A process shows its role from its start to its end whatever `update_process_title` says (PostgreSQL's
+A process shows its role from its start to its end whatever `update_process_title` is (PostgreSQL's
 src/backend/utils/misc/ps_status.c, init_ps_display; the names: src/backend/utils/init/miscinit.c). The roles here are
-the words of pg_stat_activity's backend_type.
+those of pg_stat_activity's backend_type.
 """
 
 import re
 
 CLIENT = "client backend"
 POSTMASTER = "postmaster"
-# The backend that answers Octavo's instruments.
+# The backend of Octavo's instruments.
 OURS = "octavo's own backend"
 _TITLE = re.compile(r"^postgres: ")
 _FIXED = (
@@ -26,7 +26,7 @@ _SPELLINGS = {
 
 
 def role_of(title: str, cluster_name: str = "") -> str | None:
-    """The role of the process with this title, None when it does not show one yet.
+    """The role of the process with this title, None if the title does not show one yet.
 
     >>> role_of("postgres: io worker 2"), role_of("postgres: 18/main: checkpointer ", "18/main")
     ('io worker', 'checkpointer')
@@ -45,5 +45,5 @@ def role_of(title: str, cluster_name: str = "") -> str | None:
     for role in _FIXED:
         if words == role or words.startswith(role + " "):
             return role
-    # A client's title is its user, its database and its host; that of an extension's worker is a name of its own.
+    # A client's title has its user, its database and its host; an extension's worker has its own name.
     return CLIENT if re.search(r" (\[local\]|\S+\(\d+\))( |$)", words) else "background worker"

@@ -1,4 +1,4 @@
-"""The pages of the server's program and libraries in the page cache: to which cgroup they are charged."""
+"""The pages of the server's program and libraries in the page cache, and the cgroup to which they are charged."""
 
 import os
 import re
@@ -13,12 +13,12 @@ from octavo.host.owner import owner_of
 # `libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007fe2e2a42000)`; the loader itself has no arrow.
 _LIBRARY = re.compile(r"\s*(?:\S+ => )?(/\S+) \(0x")
 _CHUNK_BYTES = 1024**2
-_MOST_BYTES = 1024**3  # no program or library is as large
+_MOST_BYTES = 1024**3  # no program or library is larger
 _MOST_LIBRARIES = 1000
 
 
 def libraries(ldd_says: str) -> list[Path]:
-    """The files that ldd names.
+    """The files in the output of ldd.
 
     >>> libraries("\\tlinux-vdso.so.1 (0x00007f)\\n\\tlibz.so.1 => /lib/libz.so.1 (0x0f)\\n\\t/lib64/ld.so.2 (0x02)\\n")
     [PosixPath('/lib/libz.so.1'), PosixPath('/lib64/ld.so.2')]
@@ -29,22 +29,22 @@ def libraries(ldd_says: str) -> list[Path]:
 
 def read_first(program: Path, modules: Path, journal: Journal) -> None:
     """Reads the program, its libraries and the server's modules, so that they are charged to us and not to the memory
-    group of a server that starts next: a page is charged to the group that touches it first
-    (admin-guide/cgroup-v1/memory.rst, 2.3).
+    group of the next server: a page is charged to the group that touches it first (admin-guide/cgroup-v1/memory.rst,
+    2.3).
 
-    The kernel does not take a program's pages for used up: a group that is full of memory which cannot be given back
-    drops them and reads them again, for minutes, instead of running out of memory.
+    The kernel can always reclaim a program's pages: a group full of memory that cannot be reclaimed drops them and
+    reads them again, for minutes, instead of running out of memory.
     """
-    # ldd runs the program's own loader, whichever that is (ldd(1)), and believes what it prints.
+    # ldd runs the program's own loader (ldd(1)) and trusts its output.
     message = children.run(["ldd", program], journal, role="ldd", account=children.server_account()).stdout
     for path in (program, *libraries(message), *modules.glob("*.so")):
         _read(path)
 
 
 def _read(path: Path) -> None:
-    """Reads a regular file of root's or ours to the end that it had at the beginning, up to a size.
+    """Reads a regular file of root's or ours up to its initial size, within a limit.
 
-    All else is left out. It is looked at before it is opened (O_PATH): to open a device already does something.
+    Skips anything else. It is checked before it is opened (O_PATH), because opening a device may have an effect.
     """
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -18,9 +18,9 @@ from octavo.postgres.builds.usage import user_environment
 from octavo.postgres.cluster import Server
 from octavo.postgres.own_connection import without_libpq
 
-# The database that initdb makes: a scratch server needs none of its own.
+# The database that initdb creates: a scratch server needs no other.
 _DATABASE = "postgres"
-# What root's psql has of root's environment: the programs it finds, and how text is shown and edited.
+# The variables of root's environment that root's psql gets: the search path, and how text is displayed and edited.
 _SHOWN = ("PATH", "TERM", "TERMINFO", "COLUMNS", "LINES", "LANG", "TZ", "PAGER", "PSQL_PAGER", "LESS", "EDITOR",
           "VISUAL", "PSQL_EDITOR")  # fmt: skip
 
@@ -29,10 +29,10 @@ _SHOWN = ("PATH", "TERM", "TERMINFO", "COLUMNS", "LINES", "LANG", "TZ", "PAGER",
 def scratch_server(
     build: Build, journal: Journal, account: Account, settings: Mapping[str, str], memory_group: Path | None = None
 ) -> Generator[Server, None, None]:
-    """A running server on a new cluster, whose every file is gone at the end, however the end comes.
+    """A running server on a new cluster, all of whose files are removed on exit in any case.
 
-    It is born in the memory group, where there is one. Nothing is pinned: settings are PostgreSQL's defaults and those
-    given. Raises OctavoError when it does not start, with the server's reason, HostError when the account cannot reach
+    It starts in the memory group, if there is one. Nothing is pinned: settings are PostgreSQL's defaults and those
+    given. Raises OctavoError with the server's reason when it does not start, HostError when the account cannot reach
     the state directory.
     """
     work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
@@ -41,7 +41,7 @@ def scratch_server(
         make_directory(work)
         cluster.check_reachable(work / "data", account)
         data = trees.make_for(work / "data", account)
-        # What is thrown away need not survive a power cut: initdb does not sync it.
+        # A temporary cluster need not survive a power failure, so initdb does not sync it.
         arguments = [
             build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
             "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
@@ -62,7 +62,8 @@ def _started(
     account: Account,
     memory_group: Path | None = None,
 ) -> Server:
-    """The server, or an OctavoError with its last words and without the place of a log that is gone by then."""
+    """The server, or an OctavoError with its last log line but without the path of the log, which is removed by
+    then."""
     log = data.with_name("server.log")
     try:
         return cluster.start(build, data, settings, journal, account, log=log, memory_group=memory_group)
@@ -71,7 +72,7 @@ def _started(
 
 
 def fill_with_pgbench(server: Server, scale: int) -> None:
-    """Makes pgbench's tables at this scale in the database that psql opens. Raises OctavoError when it fails."""
+    """Creates pgbench's tables at this scale in psql's default database. Raises OctavoError when it fails."""
     finished = children.run(
         [server.build.program("pgbench"), "--initialize", "--quiet", f"--scale={scale}", _DATABASE],
         server.journal,
@@ -84,11 +85,11 @@ def fill_with_pgbench(server: Server, scale: int) -> None:
 
 
 def run_psql(server: Server, arguments: Sequence[str]) -> int:
-    """Runs the build's psql on the user's terminal until the user leaves it, and returns its exit code.
+    """Runs the build's psql on the user's terminal until the user quits. Returns its exit code.
 
-    It runs as the user: \\i, \\copy, the history and ~/.psqlrc are the user's, but without libpq's variables, which
-    could lead it elsewhere. For root it runs as the server's account, confined like every child: it has the terminal,
-    but of root's environment only the variables for displaying text there, and keeps no history.
+    It runs as the user, with the user's \\i, \\copy, history and ~/.psqlrc, but without libpq's variables, which could
+    redirect it. For root it runs as the server's account, confined like every child: it has the terminal, but of root's
+    environment only the variables for displaying text there, and keeps no history.
     """
     environment = without_libpq(user_environment(server.build))
     if as_root := os.geteuid() == 0:
@@ -104,7 +105,7 @@ def run_psql(server: Server, arguments: Sequence[str]) -> int:
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, str]:
-    """The settings of `NAME=VALUE` texts, as `postgres -c` takes them. Raises UsageError when one is none.
+    """Parses `NAME=VALUE` texts, as `postgres -c` accepts them. Raises UsageError for an invalid one.
 
     >>> parse_settings(["work_mem=64MB", "search_path=a,b=c"])
     {'work_mem': '64MB', 'search_path': 'a,b=c'}

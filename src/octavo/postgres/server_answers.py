@@ -22,14 +22,14 @@ from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import Format
 from psycopg.rows import Row
 
-# What an answer may take of memory.
+# The share of the machine's memory that an answer may use.
 SHARE_OF_MEMORY = 0.25
-# About what Python takes for a row, and for each value in it, beside what libpq has of them.
+# The approximate memory of a row in Python, and of each value in it, in addition to libpq's.
 _ROW_BYTES, _VALUE_BYTES = 300, 100
-# PostgreSQL counts in 64 bits; sums of such counters are numerics of some more.
+# PostgreSQL counts in 64 bits; sums of such counters are numerics with a few more digits.
 _MOST_DIGITS, _LONGEST_NUMBER = 40, 1000
 _ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\\]+)', re.DOTALL)
-# What fails at an answer that has other columns, rows or words than PostgreSQL's.
+# The exceptions of code that gets other columns, rows or words than PostgreSQL's.
 WRONG = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError)
 _WHOLE = ("int2", "int4", "int8", "oid", "xid", "xid8", "cid")
 _REAL = ("float4", "float8")
@@ -37,7 +37,7 @@ _LISTS = ("text", "name", "varchar")
 
 
 class _Text(Loader):
-    """Whatever its bytes are: a database may not know what they mean (SQL_ASCII)."""
+    """Text from any bytes: the database may not know their encoding (SQL_ASCII)."""
 
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
         super().__init__(oid, context)
@@ -56,7 +56,7 @@ class _Whole(Loader):
 
 
 class _Numeric(Loader):
-    """An integer where it is one, else a floating-point number."""
+    """An integer if the value is one, else a floating-point number."""
 
     def load(self, data: Buffer) -> int | float:
         number = Decimal(bytes(data).decode()) if len(data) <= _LONGEST_NUMBER else Decimal("NaN")
@@ -66,7 +66,7 @@ class _Numeric(Loader):
 
 
 class _Words(_Text):
-    """An array of one dimension, of text."""
+    """A one-dimensional array of text."""
 
     def load(self, data: Buffer) -> Any:
         text: str = super().load(data)
@@ -82,7 +82,7 @@ class _Json(Loader):
 
 
 class _Refused(Loader):
-    """We ask for text; what comes in another format was not asked for."""
+    """Rejects the binary format, because we request text."""
 
     format = Format.BINARY
 
@@ -93,7 +93,7 @@ class _Refused(Loader):
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What psycopg makes a connection's adapters of."""
+    """The object from which psycopg takes a connection's adapters."""
 
     adapters: AdaptersMap
     connection: None = None
@@ -101,7 +101,7 @@ class _Context:
 
 @cache
 def plain() -> _Context:
-    """For `psycopg.Connection.connect(context=…)`: the conversion of the server's types."""
+    """The conversion of the server's types, for `psycopg.Connection.connect(context=…)`."""
     found = AdaptersMap(postgres.adapters)
     special: dict[str, type[Loader]] = {
         **dict.fromkeys(_WHOLE, _Whole), "numeric": _Numeric, "json": _Json, "jsonb": _Json,
@@ -129,12 +129,12 @@ def as_data_error() -> Generator[None, None, None]:
 
 
 class AnswerCursor(psycopg.Cursor[Row]):
-    """A cursor that raises psycopg.Error and nothing else, and takes no answer that would fill the memory."""
+    """A cursor that raises only psycopg.Error, and rejects an answer that would exhaust the memory."""
 
     _most_bytes: ClassVar[float] = SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def execute(self, *arguments: Any, **options: Any) -> Self:
-        """As psycopg's."""
+        """Like psycopg's."""
         with as_data_error():
             super().execute(*arguments, **options)
             if (result := self.pgresult) is not None:
@@ -144,16 +144,16 @@ class AnswerCursor(psycopg.Cursor[Row]):
         return self
 
     def fetchone(self) -> Row | None:
-        """As psycopg's."""
+        """Like psycopg's."""
         with as_data_error():
             return super().fetchone()
 
     def fetchall(self) -> list[Row]:
-        """As psycopg's."""
+        """Like psycopg's."""
         with as_data_error():
             return super().fetchall()
 
     def __next__(self) -> Row:
-        """As psycopg's."""
+        """Like psycopg's."""
         with as_data_error():
             return super().__next__()

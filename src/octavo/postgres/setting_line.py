@@ -3,13 +3,13 @@
 import re
 from dataclasses import dataclass
 
-# What postgresql.conf takes without quotes: words, and numbers with a unit.
+# Values that postgresql.conf accepts without quotes: words, and numbers with a unit.
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A name and a value.
+    """A setting's name and value.
 
     >>> Setting("shared_buffers", "128MB").sql
     "ALTER SYSTEM SET shared_buffers = '128MB';"
@@ -22,7 +22,7 @@ class Setting:
 
     @property
     def sql(self) -> str:
-        """The statement for a server that runs."""
+        """The statement for a running server."""
         return f"ALTER SYSTEM SET {self.name} = {self._quoted};"
 
     @property

@@ -2,9 +2,9 @@
 exists.
 
 A postmaster has a small System V segment, by which it detects another one on its data directory, and POSIX segments for
-parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c). It
-keeps one of these mapped as long as it lives: the control segment, which lists the numbers of the others
-(storage/ipc/dsm.c). Segments that nobody has mapped at the moment may thus belong to a server that lives.
+parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c). As
+long as it lives it maps one of these: the control segment, which lists the numbers of the others (storage/ipc/dsm.c).
+Segments that no process has mapped at the moment may thus belong to a living server.
 """
 
 import os
@@ -31,10 +31,10 @@ from octavo.host.undo import Entry, Undone
 _SEGMENTS = Path("/proc/sysvipc/shm")
 _DIRECTORY = Path("/dev/shm")  # noqa: S108 (where the C library has POSIX shared memory: shm_overview(7))
 _NAME = re.compile(r"PostgreSQL\.(\d{1,10})", re.ASCII)
-# How a control segment begins (PG_DYNSHMEM_CONTROL_MAGIC); of each connection it has five times 40 bytes.
+# The first bytes of a control segment (PG_DYNSHMEM_CONTROL_MAGIC). It has five times 40 bytes per connection.
 _CONTROL, _MOST_BYTES = (0x9A503D32).to_bytes(4, sys.byteorder), 1024**2
 _LEAVING_SECONDS = 2.0
-# One that is being made is not mapped yet.
+# A segment that is just being created is not mapped yet.
 _YOUNGEST_SECONDS = 1.0
 # Times of files are those of the last tick of the kernel's clock.
 _CLOCK_SECONDS = 0.02
@@ -42,7 +42,7 @@ _CLOCK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A System V segment; `made` in seconds since 1970."""
+    """A System V segment. `made`: its creation, in seconds since 1970."""
 
     number: int
     creator: int
@@ -52,10 +52,10 @@ class _Segment:
 
 
 def note(journal: Journal) -> None:
-    """Makes the journal remove leftover shared memory from now on, when it ends or is replayed. Called before the first
+    """Makes the journal remove leftover shared memory when it ends or is replayed. Must be called before the first
     server.
 
-    initdb's bootstrap server leaves its own at any signal, because it has the default handlers
+    initdb's bootstrap server leaves its segments behind on any signal, because it has the default handlers
     (src/backend/bootstrap/bootstrap.c, bootstrap_signals).
     """
     if journal.shared_memory is None:
@@ -63,20 +63,20 @@ def note(journal: Journal) -> None:
 
 
 def undo(entry: Entry) -> Undone | None:
-    """Removes what servers have left since the entry."""
+    """Removes segments that servers have left behind since the entry."""
     if not remove(float(entry["since"]), children.server_account()):
         return None
     return Undone("put back", "removed shared memory of servers that were killed")
 
 
 def remove(since: float, account: Account) -> bool:
-    """Removes, as the account, the shared memory of its servers that were killed, if it is no older: `since` in seconds
-    since 1970. Returns whether there was any.
+    """Removes, as the account, the shared memory of its killed servers that is no older than `since`, in seconds since
+    1970. Returns whether there was any.
 
-    These are System V segments whose creator has ended and that no process has attached, and POSIX segments of that age
-    that no process maps: control segments, whose postmasters have then ended, and the segments that they name. If that
-    is not possible they stay, about a megabyte. So does the control segment of a postmaster that was killed before it
-    wrote to it, because it looks like anybody's.
+    These are System V segments whose creator has ended and to which no process is attached, and POSIX segments of that
+    age that no process maps: control segments, whose postmasters have then ended, and the segments that they list.
+    Otherwise they stay, about a megabyte. So does the control segment of a postmaster that was killed before it wrote to
+    it, because its owner cannot be told.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while any(one.attached for one in _segments(since, account.uid)) and time.monotonic() < deadline:
@@ -94,15 +94,15 @@ def remove(since: float, account: Account) -> bool:
 
 
 def _as_account(command: list[str], account: Account) -> None:
-    """Runs one of the system's programs in the directory of POSIX segments, where others may write, too."""
+    """Runs one of the system's programs in the directory of POSIX segments, where others may also write."""
     rights = confine.without_privileges(account.uid, account.gid, network=False)
     environment = {"PATH": children.PLAIN_PATH, "LC_ALL": "C.UTF-8"}
     subprocess.run([*rights, *command], cwd=_DIRECTORY, env=environment, capture_output=True, check=False)
 
 
 def _segments(since: float, owner: int) -> list[_Segment]:
-    """The user's System V segments that are no older and whose maker is dead (proc_sysvipc(5): key, shmid, perms, size,
-    cpid, lpid, nattch, uid, …, ctime)."""
+    """The user's System V segments that are no older and whose creator has ended (proc_sysvipc(5): key, shmid, perms,
+    size, cpid, lpid, nattch, uid, …, ctime)."""
     found: list[_Segment] = []
     with suppress(OSError):
         for line in lines(_SEGMENTS)[1:]:
@@ -116,8 +116,9 @@ def _segments(since: float, owner: int) -> list[_Segment]:
 def _left(owner: int, since: int) -> list[str]:
     """The names of the POSIX segments of the user's dead postmasters.
 
-    First what there is, then what is mapped: of a server that starts meanwhile no control segment is taken for a dead
-    one's, however long it takes to look through all processes. One has its first bytes only once it is mapped.
+    The list of segments is read before the list of mappings, so the control segment of a server that starts meanwhile
+    is never mistaken for a dead one's, however long the check of all processes takes. A control segment has its first
+    bytes only once it is mapped.
     """
     found = {
         path.name: int(match[1])
@@ -126,13 +127,13 @@ def _left(owner: int, since: int) -> list[str]:
     }
     controls = {name for name in found if _named_by(_DIRECTORY / name)}
     mapped = _mapped(owner)
-    # Of those that are dead, as they have left it.
+    # The segments of dead postmasters, as they left them.
     theirs = {number for name in controls - mapped for number in _named_by(_DIRECTORY / name)}
     return [name for name, number in found.items() if name not in mapped and (name in controls or number in theirs)]
 
 
 def _named_by(path: Path) -> Sequence[int]:
-    """The numbers in a control segment, those of other segments among them; none of another segment."""
+    """The numbers in a control segment, including those of other segments; empty for any other segment."""
     numbers = array("I")
     with suppress(OSError), os.fdopen(os.open(path, NO_LINK), "rb") as file:
         content = file.read(_MOST_BYTES if file.read(len(_CONTROL)) == _CONTROL else 0)
@@ -150,7 +151,7 @@ def _is_left(path: Path, owner: int, since: int) -> bool:
 
 
 def _mapped(owner: int) -> set[str]:
-    """The names of those that a process of the user has mapped."""
+    """The names of the segments that a process of the user has mapped."""
     found: set[str] = set()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

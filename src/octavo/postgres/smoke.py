@@ -43,7 +43,7 @@ def smoke_test(build: Build, journal: Journal, account: Account) -> None:
 
 
 def _check_sizes(build: Build, settings: dict[str, str]) -> None:
-    """Compares what the server says of its sizes (its preset options) with what was asked for."""
+    """Compares the sizes that the server reports (its preset options) with the requested ones."""
     asked = tuple(parse_size(build.manifest[name]) for name in ("data_block", "wal_block", "data_segment"))
     lines = (int(settings["block_size"]), int(settings["wal_block_size"]), parse_size(settings["segment_size"]))
     if lines != asked:

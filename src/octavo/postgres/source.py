@@ -1,7 +1,7 @@
-"""PostgreSQL's source: the user's own, one that was fetched before, or fetched now. The kinds are in `sources/`.
+"""PostgreSQL's source: the user's own, one that was fetched before, or one fetched now. The kinds are in `sources/`.
 
 A user's source (tarball, tree, git checkout) and a fetched one (Debian's source package, upstream's tarball) all become
-a tarball with its version, its digest and its origin in words.
+a tarball with its version, its digest and a description of its origin.
 """
 
 import secrets
@@ -24,9 +24,9 @@ __all__ = ["Source", "find_source", "sha256_of", "unpack", "unpack_file"]
 def find_source(version: str, journal: Journal, local: Path | None = None) -> Source:
     """The source of a major (`18`: the newest available) or minor (`18.6`) version.
 
-    With `local` only that file or directory. Otherwise the newest that was fetched before, so that a major version
-    stays at its minor one until the user requests another; then each kind of source that is fetched. Raises UsageError
-    if `local` is another version, HostError if no source has it, with the list of attempts.
+    With `local` it is only that file or directory. Otherwise it is the newest that was fetched before, so that a major
+    version stays at its minor one until the user requests another; then each kind of source that can be fetched. Raises
+    UsageError if `local` is another version, HostError with the list of attempts if no source has the version.
     """
     if not is_version(version):
         raise UsageError(f"{version!r} is not a PostgreSQL version; write 18, or a minor release such as 18.6")
@@ -60,9 +60,9 @@ def unpack(source: Source, target: Path) -> Path:
 
 
 def unpack_file(tarball: IO[bytes], target: Path) -> Path:
-    """The same, of an open tarball.
+    """Unpacks an open tarball in the same way.
 
-    Raises OctavoError when it is none, not one of a source, or has an entry that leads outside.
+    Raises OctavoError when it is not a tarball of a source, or an entry leads outside of it.
     """
     try:
         with opened_to_extract(tarball, target.parent) as archive:

@@ -6,7 +6,7 @@ are plain values or psycopg.Error (`server_answers`).
 
 Functions of other users of the database are never called: unqualified names are PostgreSQL's own (`search_path`).
 Otherwise the owner of a database could set another path for all connections, and anybody who may create functions in a
-schema of the path could make one that matches a call of ours better than PostgreSQL's.
+schema of that path could make one that matches our call better than PostgreSQL's.
 
 A pooler may drop our start-up options (pgbouncer's `ignore_startup_parameters = options`); the session then has neither
 limits nor read-only mode nor our path. So they are read back; if they are not in effect, each query runs in its own
@@ -34,7 +34,7 @@ from octavo.units import parse_duration
 
 _OLDEST = 150000
 _CONNECT_SECONDS = 10
-# Beyond statement_timeout, which the server keeps or does not: a busy one may take so long to say that it has ended.
+# In addition to statement_timeout, which the server may not honour: a busy server may need so long to report it.
 _LATE_SECONDS = 10.0
 _NO_DSN = (
     "--dsn is not a connection string; write one for psql, such as 'host=/run/postgresql dbname=shop' or "
@@ -46,9 +46,9 @@ _AS_A_WORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """The limits on a statement's time, and on its wait for a lock, as the server writes them (`500ms`, `30s`).
+    """The limits for a statement's time and its wait for a lock, as the server writes them (`500ms`, `30s`).
 
-    `search_path`: the schemas of unqualified names; None keeps the user's, for the user's own statements.
+    `search_path`: the schemas of unqualified names. None keeps the user's, for the user's own statements.
     """
 
     statement_timeout: str
@@ -56,16 +56,16 @@ class SessionLimits:
     search_path: str | None = "pg_catalog,pg_temp"
 
     def settings(self) -> dict[str, str]:
-        """The same by the names of settings."""
+        """The limits by the names of the settings."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class UsersConnection(psycopg.Connection[DictRow]):
-    """A read-only autocommit connection. `limits` are for each transaction to set, None where the session has them.
+    """A read-only autocommit connection. `limits` are set in each transaction, or None if the session has them.
 
-    An answer has to be there within `patience` seconds, all answers together within `most_waiting`, and one has to fit
-    a part of the memory; else psycopg.OperationalError is raised, and the connection is closed. `waited`: seconds so
-    far. `any_opened`: whether this process has had one.
+    An answer has to arrive within `patience` seconds, all answers together within `most_waiting`, and each has to fit a
+    part of the memory; otherwise psycopg.OperationalError is raised and the connection is closed. `waited`: the seconds
+    so far. `any_opened`: whether this process has ever had one.
     """
 
     any_opened: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class UsersConnection(psycopg.Connection[DictRow]):
     waited: float = 0.0
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
-        """As psycopg does it, within these bounds."""
+        """Like psycopg's, within these limits."""
         seconds = min(self.patience, self.most_waiting - self.waited)
         if seconds <= 0:
             self.pgconn.finish()
@@ -88,7 +88,7 @@ class UsersConnection(psycopg.Connection[DictRow]):
 
 
 def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGen[RV]:
-    """The same steps; psycopg takes one at least ten times a second."""
+    """The same steps, with the limits checked at each: psycopg makes at least ten per second."""
     deadline = time.monotonic() + seconds
     most = _resident_bytes() + SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
@@ -109,15 +109,15 @@ def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGe
 
 
 def _resident_bytes() -> int:
-    """The memory that this process has now (proc_pid_statm(5)): an earlier answer, however large, is no measure."""
+    """The present memory of this process (proc_pid_statm(5)), not its peak, which an earlier answer may have raised."""
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldest: int = _OLDEST) -> UsersConnection:
-    """A connection by the DSN, else by libpq's environment and defaults.
+    """Connects by the DSN, else by libpq's environment and defaults.
 
     The DSN is passed to libpq and not kept. Raises UsageError if it is invalid, HostError if the server refuses, is
-    older than `oldest` (server_version_num), or does not accept the limits; no error contains a password.
+    older than `oldest` (server_version_num), or does not accept the limits. No error contains a password.
     """
     asked = read_dsn(dsn or "", _NO_DSN)
     own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
@@ -130,7 +130,7 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
         "connect_timeout": asked.get("connect_timeout") or _CONNECT_SECONDS,
     }
     password = str(asked.get("password") or os.environ.get("PGPASSWORD", ""))
-    factory: Any = AnswerCursor  # of dictionaries, as its rows are
+    factory: Any = AnswerCursor  # of dictionaries, like its rows
     try:
         connection = UsersConnection.connect(
             **settings, autocommit=True, row_factory=dict_row, cursor_factory=factory, context=plain()
@@ -156,9 +156,9 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
 
 @contextmanager
 def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -> Generator[None, None, None]:
-    """A read-only transaction that has the limits; with None nothing but the block.
+    """Runs the block in a read-only transaction with the limits; with None, without any transaction.
 
-    Raises HostError when the server does not take them.
+    Raises HostError when the server does not accept them.
     """
     if limits is None:
         yield
@@ -184,7 +184,7 @@ def _patience(limits: SessionLimits) -> float:
 
 
 def without_secrets(text: str, password: str = "") -> str:
-    """The text without the password, and without the contents of a URL or `password=` in it.
+    """The text without the password, and without passwords in a URL or after `password=`.
 
     >>> without_secrets("postgresql://me:secret@host/shop and password='a b' host=x")
     'postgresql://me:***@host/shop and password=*** host=x'
@@ -196,12 +196,12 @@ def without_secrets(text: str, password: str = "") -> str:
 
 def read_dsn(dsn: str, otherwise: str) -> dict[str, Any]:
     """The DSN's values by libpq's keywords. Raises UsageError with the text `otherwise` if it is invalid, because
-    libpq's own messages would repeat it with its password."""
+    libpq's own message would repeat it with its password."""
     try:
         asked = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):
         raise UsageError(otherwise) from None
-    # A password with @ or / in it makes a URL whose host, port or database is a part of the password.
+    # A password with @ or / would make a URL whose host, port or database contains a part of the password.
     host, port = str(asked.get("host") or ""), str(asked.get("port") or "")
     database = str(asked.get("dbname") or "")
     is_url = dsn.startswith(("postgresql:", "postgres:"))
@@ -211,7 +211,7 @@ def read_dsn(dsn: str, otherwise: str) -> dict[str, Any]:
 
 
 def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) -> None:
-    """Sees that what we ask has the limits: by the session where it took them, else by each transaction."""
+    """Ensures that our queries have the limits: from the session if it accepted them, else from each transaction."""
     if connection.info.server_version < oldest:
         raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest supported version")
     try:
@@ -219,7 +219,7 @@ def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) ->
         asked = ", ".join(f"pg_catalog.current_setting('{name}') AS {name}" for name in wanted)
         if connection.execute(f"SELECT {asked}".encode()).fetchone() == wanted:
             return
-        # Behind such a pooler the next statement may meet another session: nothing is prepared in this one.
+        # Behind such a pooler the next statement may run in another session, so nothing is prepared.
         connection.prepare_threshold = None
         connection.limits = limits
         with limited(connection, limits):

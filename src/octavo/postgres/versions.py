@@ -4,7 +4,7 @@ import re
 
 _VERSION = re.compile(r"(\d{1,9})(?:\.(\d{1,9})|(devel)|(alpha|beta|rc)(\d{1,9}))?", re.ASCII)
 
-# From a development tree to a release, in the order in which a major version goes through them.
+# The stages from a development tree to a release, in order.
 _STAGES = ("devel", "alpha", "beta", "rc", "release")
 
 
@@ -22,12 +22,12 @@ def order_of(version: str) -> tuple[int, int, int]:
 
 
 def is_version(text: str) -> bool:
-    """Whether it is a version of PostgreSQL, of whatever kind."""
+    """Whether it is a version of PostgreSQL, released or not."""
     return _VERSION.fullmatch(text) is not None
 
 
 def is_release(version: str) -> bool:
-    """Whether it is released: no development tree, beta or release candidate."""
+    """Whether it is a release, not a development tree, beta or release candidate."""
     return order_of(version)[1] == _STAGES.index("release")
 
 

@@ -1,7 +1,7 @@
 """The composition of a stretch of WAL: records, full-page images, page headers.
 
-Source: `pg_waldump --stats` of the build, over the files that are still in pg_wal. Segments that a checkpoint removed
-or recycled cannot be read and count as not inspected; nothing is extrapolated.
+Source: `pg_waldump --stats` of the build, over the files that are still in pg_wal. Segments that a checkpoint has
+removed or recycled cannot be read and count as not inspected; nothing is extrapolated.
 
 Page headers are counted, not read: 24 bytes at the start of a page, 40 at the start of a segment (PostgreSQL's
 src/include/access/xlog_internal.h, SizeOfXLogShortPHD and SizeOfXLogLongPHD on 64-bit machines).
@@ -21,14 +21,14 @@ MOST_BYTES = 512 * 1024**2
 _SHORT_HEADER, _LONG_HEADER = 24, 40
 _TOTAL = re.compile(r"^Total\s+\d+\s+(\d{1,19}) \[[^]]*\]\s+(\d{1,19}) \[", re.MULTILINE)
 _TIMELINE = re.compile(r"[0-9A-F]{8}")
-# PostgreSQL's configure (--with-wal-blocksize) and initdb (--wal-segsize), in bytes.
+# The values of PostgreSQL's configure (--with-wal-blocksize) and initdb (--wal-segsize), in bytes.
 _BLOCKS = frozenset(1024 * 2**power for power in range(7))
 _SEGMENTS = frozenset(1024**2 * 2**power for power in range(11))
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of the WAL, in bytes of its stream."""
+    """A part of the WAL, in bytes of the stream."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the WAL ends, in bytes, and what its files are cut into."""
+    """The end of the WAL in bytes, with the sizes of its blocks and segments."""
 
     end: int
     timeline: str
@@ -46,7 +46,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class WalContents:
-    """Bytes of records without images and of images, in the `inspected` bytes; of page headers in the whole."""
+    """Bytes of records without images and of images, within the `inspected` bytes; bytes of page headers in the
+    whole."""
 
     records: int
     images: int
@@ -55,7 +56,8 @@ class WalContents:
 
 
 def position(server: Server) -> Position:
-    """How far the WAL can be read now. Raises OctavoError for what no server has: a load may have changed functions."""
+    """The position up to which the WAL can be read now. Raises OctavoError for an impossible one, because a load may
+    have replaced functions."""
     return position_of(server.query("wal_end"))
 
 
@@ -77,8 +79,7 @@ def position_of(rows: Sequence[Mapping[str, Any]]) -> Position:
 
 
 def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) -> WalContents:
-    """The contents of the WAL in between, of as many bytes as may be read. Raises OctavoError if pg_waldump cannot be
-    run."""
+    """The contents of the WAL in between, of at most `most` bytes. Raises OctavoError if pg_waldump cannot be run."""
     whole = Window(start, end.end)
     headers = header_bytes(whole, end.block, end.segment)
     records = images = inspected = 0
@@ -93,7 +94,7 @@ def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) 
 
 
 def header_bytes(window: Window, block: int, segment: int) -> int:
-    """Page headers that begin in the window.
+    """The bytes of page headers that begin in the window.
 
     >>> header_bytes(Window(0, 3 * 8192), 8192, 1024**2)
     88
@@ -104,7 +105,7 @@ def header_bytes(window: Window, block: int, segment: int) -> int:
 
 
 def windows(whole: Window, segment: int, most: int = MOST_BYTES) -> Iterator[Window]:
-    """The whole, or as many whole segments as may be read, spread evenly over it.
+    """Yields the whole, or as many whole segments as may be read, spread evenly over it.
 
     >>> list(windows(Window(5, 95), 10, most=100)), list(windows(Window(0, 100), 10, most=20))
     ([Window(start=5, end=95)], [Window(start=0, end=10), Window(start=50, end=60)])
@@ -135,7 +136,7 @@ def _multiples(window: Window, size: int) -> int:
 
 
 def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> bool:
-    """Whether all files of the window are: pg_waldump waits for seconds for one that is not."""
+    """Whether all files of the window exist: pg_waldump waits for seconds for a missing one."""
     there = segments(directory)
     return all(
         segment_name(position, timeline, segment) in there
@@ -144,9 +145,9 @@ def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> b
 
 
 def _dump(server: Server, window: Window, timeline: str, segment: int) -> tuple[int, int] | None:
-    """Bytes of records without images, and of images; None when it cannot be read.
+    """Bytes of records without images, and of images; None when the window cannot be read.
 
-    The files are named: else pg_waldump takes the size of segments from any file, such as one that was never written.
+    The files are named explicitly; otherwise pg_waldump takes the segment size from any file, even one never written.
     """
     files = [segment_name(position, timeline, segment) for position in (window.start, window.end - 1)]
     finished = children.run(
@@ -165,5 +166,5 @@ def _lsn(position: int) -> str:
 
 
 def segments(directory: Path) -> set[str]:
-    """The names of the WAL's files, in a directory that the server's account can write."""
+    """The names of the WAL files. The server's account can write to the directory."""
     return {path.name for path in trees.files(directory / "pg_wal") if len(path.name) == 24}

@@ -1,5 +1,5 @@
-"""A recommendation: the best data block, what it would gain and cost, what cheaper change gives the same, and what
-would change the advice."""
+"""A recommendation: the best data block, its gain and cost, cheaper changes with the same effect, and the conditions
+that would change the advice."""
 
 import dataclasses
 from typing import Any
@@ -12,12 +12,12 @@ from octavo.predict.recorded import Recorded
 from octavo.predict.size import Size
 from octavo.units import human_duration, human_size
 
-# Dump and restore as seen in docs/switching.md, in MB a second of the source's size: on two busy processors.
+# The rate of dump and restore from docs/switching.md, in MB of the source's size per second, on two busy processors.
 _RESTORE_MB = (10.0, 13.0)
 _MB = 1024**2
-# Of an image that is compressed: what pages of text compress to is not in a trace.
+# The assumed ratio of compressed images: a trace does not show how well pages compress.
 _COMPRESSED = 0.5
-# Less is no gain that pays for a dump and restore.
+# A smaller gain does not pay for a dump and restore.
 _LEAST_GAIN = 0.05
 
 
@@ -38,7 +38,7 @@ def recommend(
     assumed: Assumptions,
     given: Conditions,
 ) -> dict[str, Any]:
-    """The advice for the first shared_buffers and WAL block that were asked for."""
+    """The recommendation for the first requested shared_buffers and WAL block."""
     first = document["sizes"][0]
     rows = [
         row
@@ -71,8 +71,8 @@ def recommend(
 
 
 def _measure(rows: list[dict[str, Any]]) -> tuple[str, int]:
-    """By what sizes are compared: transactions a second, else bytes of the device, else those read from the kernel; and
-    1 where more is better."""
+    """The figure by which sizes are compared: transactions per second, else bytes of the device, else bytes read from
+    the kernel. With it 1 where more is better, otherwise -1."""
     for key, sign in (("tps_ratio", 1), ("device_read_bytes_per_transaction", -1)):
         if all(row["figures"][key] for row in rows):
             return key, sign
@@ -80,8 +80,8 @@ def _measure(rows: list[dict[str, Any]]) -> tuple[str, int]:
 
 
 def _gain(best: dict[str, Any], own: dict[str, Any] | None, key: str) -> dict[str, float] | None:
-    """How much better than the recorded size, as a ratio above 1; None where that is not known: the recorded size is
-    not among the sizes (but `tps_ratio` is one to it anyway), or an end of an interval is 0."""
+    """How much better than the recorded size, as a ratio above 1. None where it is unknown: the recorded size is not
+    among the sizes (`tps_ratio` is relative to it in any case), or an end of an interval is 0."""
     if key == "tps_ratio":
         found, here = best["figures"][key], 1.0 if own is None else own["figures"][key]["value"]
         return {name: found[name] / here for name in ("value", "low", "high")}
@@ -124,7 +124,8 @@ def _sentence(
 
 
 def _cost(size: int) -> dict[str, Any]:
-    """Of a dump and restore, by the rates of docs/switching.md, and of packages for ever after."""
+    """The cost of a dump and restore, at the rates of docs/switching.md, and of maintaining own packages from then
+    on."""
     least, most = (size / _MB / rate for rate in reversed(_RESTORE_MB))
     return {
         "accessed_bytes": size,
@@ -139,7 +140,7 @@ def _cost(size: int) -> dict[str, Any]:
 def _cheaper(
     trace: Recorded, base: Size, rates: dict[Size, list[Rates]], assumed: Assumptions, given: Conditions
 ) -> list[dict[str, Any]]:
-    """What stays at the recorded data block, with its transactions a second over those of now."""
+    """Changes that keep the recorded data block, with their transactions per second relative to the present."""
     found: list[dict[str, Any]] = []
 
     def add(name: str, size: Size, changed: Conditions, because: str) -> None:
@@ -188,7 +189,7 @@ def _over(
 
 
 def _longer(rates: Rates) -> float | None:
-    """Images a transaction in a cycle twice as long over those in this one."""
+    """Images per transaction in a cycle twice as long, relative to this one."""
     points = [point for point in rates.images_by_length if point[1] > 0]
     if len(points) < 4:
         return None
@@ -200,7 +201,7 @@ def _longer(rates: Rates) -> float | None:
 
 
 def _changes_if(rows: list[dict[str, Any]], trace: Recorded, key: str) -> list[str]:
-    """The assumption that most widens the figure on which the advice rests, and what is outside of the model."""
+    """The assumption that most widens the deciding figure, and effects that the model does not include."""
     reasons = {row["figures"][key]["because"] for row in rows if row["data_block_bytes"] != trace.data_block}
     found = [f"a better estimate of the most uncertain input: {reason}" for reason in sorted(reasons) if reason]
     names: set[str] = {row["bottleneck"]["name"] for row in rows if row["bottleneck"]}

@@ -1,10 +1,10 @@
-"""The time after a checkpoint: the counts of simulated servers there (`Size.has_checkpoints` is False).
+"""The time after a checkpoint: the counts of simulated servers in it (`Size.has_checkpoints` is False).
 
-They have one checkpoint, in the middle of the trace, so that what follows begins with full caches in which nothing is
-dirty. What is written, and read to be written, is counted from there on for as many transactions as the time has: at
-first the pages that are evicted are clean, and the kernel writes nothing that stays below its limits of amount and age.
-Full-page images need no full caches: they are counted from the beginning of the trace on, when its tables are as old as
-they were when the recording began.
+These servers have one checkpoint, in the middle of the trace, so that the time after it begins with full caches without
+dirty pages. Writes, and reads for them, are counted from there for as many transactions as the time has. At first the
+evicted pages are clean, and the kernel writes no page that stays below its limits of amount and age. Full-page images
+do not need full caches: they are counted from the beginning of the trace, when its tables are as old as they were when
+the recording began.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from octavo.predict.counts import Counts, Points, at_marks, whole
 from octavo.predict.progress import Progress
 from octavo.predict.recorded import Recorded
 
-# In each half of the trace, the closer together the nearer to its beginning: few transactions follow a checkpoint where
-# they are slow.
+# The number of marks in each half of the trace, closer together near its beginning: few transactions follow a
+# checkpoint where they are slow.
 _MARKS = 32
-# What depends on how long ago the last checkpoint was, besides images.
+# The counts, besides images, that depend on the time since the last checkpoint.
 _COUNTS = ("writer_writes", "dirty_evictions", "device_writes", "device_written_bytes", "pages_read_to_write")
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseMarks:
-    """Microseconds of the trace's clock at which counts are taken down: from the beginning of the trace to the
-    checkpoint, and from it on. Those at the checkpoint's time are taken down before it."""
+    """Microseconds of the trace's clock at which counts are recorded: from the beginning of the trace to the
+    checkpoint, and from the checkpoint on. Counts at the checkpoint's time are recorded before it."""
 
     before: list[int]
     after: list[int]
@@ -32,28 +32,28 @@ class PhaseMarks:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Series of a server, or of each of its miniatures, at these marks; the second one goes on to the end."""
+    """The series of a server, or of each of its miniatures, at these marks; `after` continues to the end."""
 
     before: Sequence[Sequence[Counts]]
     after: Sequence[Sequence[Counts]]
 
 
 def middle(trace: Recorded) -> float:
-    """Seconds of the trace's clock at which it is half over. A checkpoint at each multiple of it is one in the trace:
-    the second one is behind its end."""
+    """The time in the middle of the trace, in seconds of its clock. With a checkpoint at each multiple of it the trace
+    has one checkpoint: the second is after its end."""
     first, last = trace.summary["times"] or (0, 1)
     return ((first + last) // 2 + 1) / 1e6
 
 
 def phase_marks(trace: Recorded) -> PhaseMarks:
-    """Of a trace with its checkpoint in the middle."""
+    """The marks for a trace with its checkpoint in the middle."""
     first, last = trace.summary["times"] or (0, 1)
     half = round(middle(trace) * 1e6)
     return PhaseMarks([*_closer_at_first(first, half)[1:], half], _closer_at_first(half, last))
 
 
 def phases_of(replicates: Sequence[Sequence[Counts]], marks: Sequence[int], wanted: PhaseMarks) -> Phases:
-    """From the counts at all marks of each replicate."""
+    """The phases from the counts of each replicate at all marks."""
     return Phases(
         [at_marks(one, marks, wanted.before)[:-1] for one in replicates],
         [at_marks(one, marks, wanted.after) for one in replicates],
@@ -67,8 +67,8 @@ def images(done: Progress, phases: Phases) -> Points:
 
 
 def since_checkpoint(done: Progress, replicates: Sequence[Sequence[Counts]]) -> dict[str, Points]:
-    """Transactions since a checkpoint, and each count up to then, from series of which the first place is just before
-    it. It begins behind the first access that follows, which comes with the checkpoint and all that it writes."""
+    """Transactions since a checkpoint and each count up to then, from series whose first place is just before it. It
+    begins after the first access that follows, which includes the checkpoint and all of its writes."""
     begin = max(
         next((at for at, one in enumerate(series) if one["taken_accesses"] > series[0]["taken_accesses"]), 0)
         for series in replicates

@@ -1,11 +1,11 @@
 """Predicted against measured: the trials of a run at the sizes that a trace predicts.
 
-A run's cells are servers: their data block, shared_buffers, memory and device are those of the prediction. A trace has
-one workload: the other levels (the mode of pgbench, the scale) select the trials.
+A run's cells are servers: the prediction uses their data block, shared_buffers, memory and device. A trace has one
+workload: the other levels (the mode of pgbench, the scale) select the trials.
 
 A trial of the regime `after-checkpoint` is predicted for its own time: so many seconds after a checkpoint, with warm
-caches in which nothing was dirty. Its counts are compared with those of as many transactions as it had; the prediction
-of its speed does not use that number.
+caches without dirty pages. Its counts are compared with the predicted counts for its number of transactions; the
+predicted speed does not use that number.
 """
 
 import math
@@ -19,7 +19,7 @@ from octavo.predict.predict import Request, predict
 from octavo.trace.files import Observe, ignore_progress
 from octavo.units import parse_size
 
-# What is compared: a figure of ours, and what it is among a trial's observations.
+# The figures to compare: the predicted name, and the name among a trial's observations.
 METRICS: tuple[tuple[str, str], ...] = (
     ("tps", "tps"),
     ("reads_per_transaction", "block_reads_per_transaction"),
@@ -29,11 +29,11 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
 )
-# Levels of the factor `device` that are the machine's own: what it gives is measured (--device), not named.
+# Levels of the factor `device` for the machine's own device, whose performance is measured (--device), not named.
 _OWN_DEVICES = ("native", "loop")
-# The rules by which a trial is invalid because others disturbed it (docs/validity.md).
+# The rules that mark a trial invalid because of other load (docs/validity.md).
 _DISTURBED = ("steal", "foreign_cpu", "foreign_io")
-# Below so much a ratio says nothing: in a read-only run a few bytes are logged.
+# Measured values below these are not compared: even a read-only run logs a few bytes.
 _LEAST = {
     "reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "device_all_written_bytes": 200.0,
     "wal_bytes": 50.0, "full_page_images": 0.02,
@@ -42,7 +42,7 @@ _LEAST = {
 
 @dataclass(frozen=True, slots=True)
 class TrialCondition:
-    """What a run's trials were measured under, beside the data block. Sizes are bytes."""
+    """The conditions of a run's trials, besides the data block. Sizes are bytes."""
 
     shared_buffers: int
     memory: int | None
@@ -54,8 +54,8 @@ class TrialCondition:
 def chosen(
     trials: Sequence[Mapping[str, Any]], where: Mapping[str, str], *, disturbed: bool = False
 ) -> list[Mapping[str, Any]]:
-    """The trials that counted and have these levels; with `disturbed` also those that are invalid for what else the
-    machine did. Raises UsageError when there are none."""
+    """The valid trials with these levels. `disturbed` includes trials that are invalid because of other load on the
+    machine. Raises UsageError when there are none."""
     found = [
         trial
         for trial in trials
@@ -74,7 +74,7 @@ def _counts(trial: Mapping[str, Any], *, disturbed: bool) -> bool:
 
 
 def condition_of(levels: Mapping[str, str]) -> TrialCondition:
-    """Raises UsageError where the levels are not those of a workload with shared_buffers."""
+    """The condition from a trial's levels. Raises UsageError when the workload has no shared_buffers."""
     try:
         memory = levels.get("memory", "none")
         return TrialCondition(
@@ -97,8 +97,8 @@ def compare(
     *,
     disturbed: bool = False,
 ) -> dict[str, Any]:
-    """Every figure that was both predicted and measured. `private` are bytes of the memory that processes have for
-    themselves."""
+    """Every figure that was both predicted and measured. `private`: bytes of private memory of the server's
+    processes."""
     trials = chosen(document["trials"], where, disturbed=disturbed)
     points: list[dict[str, Any]] = []
     recorded: dict[str, Any] = {}
@@ -147,25 +147,25 @@ def compare(
 
 
 def _transactions(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> dict[int, float]:
-    """By data block: how many transactions a trial had since its checkpoint. What is counted of a transaction depends
-    on it, whatever the speed was."""
+    """By data block, the number of transactions of a trial since its checkpoint. Counts per transaction depend on it,
+    whatever the speed."""
     found: dict[int, list[float]] = {}
     for trial, seconds in _since_checkpoint(trials, condition):
         block, tps = parse_size(trial["levels"]["data_block"]), _measured(trial, "tps") or 0.0
-        # The server's counters are of the client's whole life, and so is what they are divided by.
+        # The server's counters cover the client's whole run, and so does their divisor.
         whole, each = _measured(trial, "wal_bytes"), _measured(trial, "wal_bytes_per_transaction")
         found.setdefault(block, []).append(whole / each if whole and each else tps * seconds)
     return {block: median(values) for block, values in found.items()}
 
 
 def _seconds(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> float | None:
-    """How long a trial ran since its checkpoint; None where it was not after one."""
+    """How long a trial ran since its checkpoint, in seconds; None for trials that do not follow one."""
     found = [seconds for _, seconds in _since_checkpoint(trials, condition)]
     return median(found) if found else None
 
 
 def _slice(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> float | None:
-    """How long a trial's server ran at once after the checkpoint; None where it was never frozen."""
+    """The length of a server's slices after the checkpoint, in seconds; None where it was never frozen."""
     found = [float(trial["facts"].get("slice_seconds") or 0.0) for trial, _ in _since_checkpoint(trials, condition)]
     return median(found) if found and min(found) > 0 else None
 
@@ -173,8 +173,8 @@ def _slice(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> fl
 def _since_checkpoint(
     trials: Sequence[Mapping[str, Any]], condition: TrialCondition
 ) -> list[tuple[Mapping[str, Any], float]]:
-    """The trials after a checkpoint and for how long each ran since. In slices that is longer than what its
-    transactions are counted over: the pilot, the begin of each slice and turns that were dropped are not."""
+    """The trials after a checkpoint, with the seconds that each ran since then. In slices this is longer than the time
+    over which transactions are counted, which leaves out the pilot, the begin of each slice and dropped turns."""
     found: list[tuple[Mapping[str, Any], float]] = []
     for trial in trials if condition.until_checkpoint else ():
         tps, transactions = _measured(trial, "tps"), _measured(trial, "transactions")
@@ -192,9 +192,9 @@ def _points(
         interval = row["figures"][name]
         least = next((value for start, value in _LEAST.items() if name.startswith(start)), 0.0)
         if name.startswith("device_") and condition.device == "native":
-            continue  # it counts everybody's requests
+            continue  # it counts the requests of all processes
         if name == "tps" and condition.device in _OWN_DEVICES and any(trial["status"] != "ok" for trial in trials):
-            continue  # how much CPU others leave is not predicted
+            continue  # the CPU that other load leaves is not predicted
         if not values or interval is None or median(values) <= least:
             continue
         measured = median(values)
@@ -228,7 +228,7 @@ def _measured(trial: Mapping[str, Any], metric: str) -> float | None:
 
 
 def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each figure: how many there are, the median and the largest error, and how many intervals hold.
+    """For each figure: the number of points, the median and the largest error, and how many intervals hold.
 
     >>> one = {"metric": "tps", "device": "native", "error": 0.1, "is_covered": True, "predicted": 1.1, "measured": 1.0}
     >>> summary([one, {**one, "error": -0.3}])[0]["median_error"]
@@ -258,8 +258,8 @@ def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each condition with several sizes the data block that was predicted to be fastest, the one that was, and how
-    much slower the predicted one really is."""
+    """For each condition with several sizes: the data block predicted to be fastest, the one measured to be fastest,
+    and how much slower the predicted one is."""
     conditions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in points:
         if one["metric"] == "tps":

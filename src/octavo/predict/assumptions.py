@@ -1,5 +1,6 @@
-"""What a prediction assumes, and how far each assumption may be off. Every figure is computed again with each of them
-at both ends; the interval is the root of the sum of squares of what that changes, and the widest one is named."""
+"""The assumptions of a prediction and the error of each. Every figure is computed again with each assumption at both
+ends. The interval is the root of the sum of squares of these changes; the assumption with the largest change is
+named."""
 
 import dataclasses
 import math
@@ -10,72 +11,74 @@ from octavo.predict.wal import LIKELY_FILL
 
 Figures = dict[str, float | None]
 
-# Seen with pgbench's TPC-B (benchmarks/predict_counts.py; docs/experiments/prediction.md), which is the calibration and
-# not among what the intervals are checked on. At other sizes, for each doubling:
+# Observed with pgbench's TPC-B (benchmarks/predict_counts.py; docs/experiments/prediction.md). That run is the
+# calibration; the intervals are not checked against it. At other sizes, for each doubling:
 ELSEWHERE_RECORDS = 0.05
 ELSEWHERE_READS = 0.03
-# Updates find room on their own page less often where pages are smaller: more pages are changed, and have an image.
+# On smaller pages updates find room on their own page less often, so more pages are changed and have an image.
 SMALLER_IMAGES, LARGER_IMAGES = 0.09, -0.03
-# At the recorded size, of the same workload at another time:
+# At the recorded size, for the same workload at another time:
 LATER_READS = 0.05
 LATER_RECORDS = 0.2
-# Pages are seldom emptier than that where many are logged at once: those behind a checkpoint.
+# Where many pages are logged at once, just after a checkpoint, they are seldom emptier than this.
 _FULL_PAGES = 0.98
 
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """CPU is seconds. `layout` is the place in the list of a size's rates."""
+    """The assumptions about a workload and its host. CPU is in seconds. `layout` is an index into a size's list of
+    rates."""
 
     layout: int = 0
     scatter: float = 0.0
-    """Of the simulated counts, in half widths of their 95 % interval."""
+    """Error of the simulated counts, in half widths of their 95 % interval."""
     sample: float = 0.0
-    """The same of what a sample of the pages leaves open."""
+    """Error from simulating a sample of the pages, in half widths of its 95 % interval."""
     first_reads: float = 0.0
-    """First reads that would have been hits, where caches were not full: -1 none of them, 1 twice as many as likely."""
+    """First reads that would have been hits, while caches were not full: -1 is none of them, 1 twice the likely
+    number."""
     cache: float = 0.0
-    """What the page cache reads more than it is simulated to, as a part."""
+    """The part by which the page cache reads more than in the simulation."""
     growth: float = 0.0
     """Rows a page: -1 and 1 are the bounds."""
     image_fill: float = LIKELY_FILL
-    """Of a page whose image goes into the WAL of the trace."""
+    """How full the pages are whose images are in the trace's WAL."""
     later_fill: float = 0.0
-    """How much fuller such pages are at another time: the trace's own WAL stays as it was counted."""
+    """How much fuller these pages are at another time; the trace's own WAL stays as counted."""
     commits_a_sync: float | None = None
     cpu_request: float = 2e-6
-    """To read a block from the kernel, without its bytes."""
+    """To read a block from the kernel, not counting the copy of its bytes."""
     cpu_byte: float = 0.25e-9
     """To copy a byte and to compute its checksum."""
     waits: float = 0.5
-    """The part of the recorded waiting (what CPU does not explain) that was for the device's reads."""
+    """The share of the recorded waits (time that CPU does not explain) that was spent on reads from the device."""
     latency: float = 0.5e-3
-    """Of a request of a device whose limits are known and whose latency is not."""
+    """Seconds per request of a device whose limits are known but whose latency is not."""
     images: float = 0.0
-    """Full-page images: -1 and 1 are the ends of what their correction and the age of tables leave open."""
+    """Full-page images: -1 and 1 are the ends of the uncertainty of their correction and of the age of tables."""
     images_beyond: float = 0.0
-    """Full-page images of more transactions since a checkpoint than were recorded: -1 and 1 are their bounds."""
+    """Full-page images of more transactions since a checkpoint than were recorded: -1 and 1 are the bounds."""
     elsewhere_fill: float = 0.0
-    """By what part pages of other sizes are fuller than their layout says."""
+    """The part by which pages of other sizes are fuller than their layout predicts."""
     elsewhere_images: float = 1.0
-    """What pages of other sizes have more images, over what is likely."""
+    """Additional images at other sizes, as a multiple of the likely number."""
     later: float = 0.0
-    """How the workload differs at another time: -1 and 1 are the ends."""
+    """The change of the workload at another time: -1 and 1 are the ends."""
     written_back: float = 0.0
-    """Of what is evicted after a checkpoint, the part that reaches the device beyond what it is simulated to."""
+    """The share of the blocks evicted after a checkpoint that the device writes although the simulation does not."""
     elsewhere_records: float = 0.0
-    """By what part of an octave records at other sizes are larger than the recorded ones."""
+    """The part by which records at other sizes are larger than the recorded ones, for each doubling of the size."""
     elsewhere_reads: float = 0.0
-    """The same of reads."""
+    """The same for reads."""
     pace: float = 0.0
-    """How busy the machine is otherwise: -1 and 1 are the ends of what was seen in the trace."""
+    """Other load on the machine: -1 and 1 are the ends of what the trace shows."""
     other_cpu: float = 0.0
-    """CPU at pages twice or half as large, beside what is read: the part by which it may be more."""
+    """CPU that is not for reads, at pages twice or half as large: the part by which it may be higher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """An assumption with both of its ends."""
+    """An assumption with its two ends."""
 
     name: str
     field: str
@@ -85,7 +88,7 @@ class Variation:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure with about 95 %, and the assumption that widens it most."""
+    """A figure with its interval of about 95 %, and the assumption that widens it most."""
 
     value: float
     low: float
@@ -106,10 +109,11 @@ def variations(
     sampled: bool = False,
     after_checkpoint: bool = False,
 ) -> list[Variation]:
-    """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons.
+    """The variations of a prediction. The ends of what is not measured are judgements; docs/predict.md gives the
+    reasons.
 
-    `image_fill` is what was counted of a cycle's images, None where nobody counted it. `after_checkpoint`: it is of the
-    time after a checkpoint, when much of what is evicted may still be dirty in the end.
+    `image_fill` is the counted fill of a cycle's images, None where it was not counted. `after_checkpoint`: the
+    prediction is for the time after a checkpoint, when many evicted pages may still be dirty at the end.
     """
     fill = "fill of the pages in full-page images"
     found = [

@@ -1,4 +1,4 @@
-"""What is the same for all sizes of a prediction."""
+"""The conditions that all sizes of a prediction share."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ from octavo.predict.size import Size
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What is the same for all sizes of a prediction."""
+    """The conditions that all sizes of a prediction share."""
 
     trace: Recorded
     own: Size
@@ -29,17 +29,18 @@ class Conditions:
     clients: int | None
     cycle: float | None
     images_factor: float = 1.0
-    """Of images' bytes: wal_compression, or another distance between checkpoints."""
+    """The factor for the bytes of images: from wal_compression, or a changed distance between checkpoints."""
     correction: Correction = dataclasses.field(default_factory=Correction)
     transactions: float | None = None
-    """Since the last checkpoint, of which counts are; None: as many as there are in the time between checkpoints."""
+    """The number of transactions since the last checkpoint to count; None: those of the time between checkpoints."""
     known: "dict[Assumptions, Throughput | None]" = dataclasses.field(init=False, default_factory=dict, compare=False)
-    """Speeds of the base, with which sizes are compared. Other conditions (`dataclasses.replace`) have their own."""
+    """Cached speeds of the base, with which sizes are compared. Changed conditions (`dataclasses.replace`) start
+    empty."""
 
     def octaves(self, size: Size) -> float:
-        """How many doublings it is from the recorded block."""
+        """The number of doublings or halvings from the recorded block to this one."""
         return abs(math.log2(size.data_block / self.trace.data_block))
 
     def since_checkpoint(self, tps: float | None) -> float | None:
-        """Transactions of a checkpoint cycle; None where there is none. `tps` None: as many a second as recorded."""
+        """Transactions of a checkpoint cycle; None without one. If `tps` is None, the recorded rate is used."""
         return self.transactions or (None if self.cycle is None else (tps or self.trace.tps) * self.cycle)

@@ -12,14 +12,14 @@ COUNTS = (
 )  # fmt: skip
 
 Counts = dict[str, float]
-"""Since the beginning of the trace, by name (COUNTS), and the time in microseconds."""
+"""Counts since the beginning of the trace, by name (COUNTS), and the time in microseconds."""
 
 Points = tuple[tuple[float, float], ...]
-"""Transactions, and a count up to then."""
+"""Pairs of the number of transactions and a count up to then."""
 
 
 def flat(counts: SimulationSnapshot, scale: int) -> Counts:
-    """The counts that a whole server would have where this is a miniature; what is of the trace is not scaled."""
+    """The counts of a whole server, extrapolated from a miniature. Values that belong to the trace are not scaled."""
     found: dict[str, Any] = {**counts, **(counts["page_cache"] or {})}
     return {
         **{name: float(found.get(name, 0)) * scale for name in (*COUNTS, "taken_accesses")},
@@ -28,8 +28,8 @@ def flat(counts: SimulationSnapshot, scale: int) -> Counts:
 
 
 def whole(parts: Sequence[Counts]) -> Counts:
-    """The server of which these are miniatures. Accesses are those of the trace, each as many of the server's as in the
-    sample: which hot pages are in it by chance does not matter then."""
+    """The counts of the server that these miniatures represent. Accesses are those of the whole trace, at the sample's
+    ratio of server accesses to trace accesses, so it does not matter which hot pages happen to be in the sample."""
     mean = {name: sum(part[name] for part in parts) / len(parts) for name in COUNTS}
     of_trace, taken = max(part["trace_accesses"] for part in parts), sum(part["taken_accesses"] for part in parts)
     if len(parts) > 1:
@@ -39,14 +39,15 @@ def whole(parts: Sequence[Counts]) -> Counts:
 
 
 def at_marks(series: Sequence[Counts], marks: Sequence[int], wanted: Sequence[int]) -> list[Counts]:
-    """Of counts at these marks and at the end, those at some of the marks and at the end."""
+    """Selects some of the counts: `series` has those at `marks` and at the end, the result those at `wanted` and at the
+    end."""
     places = {mark: place for place, mark in enumerate(marks)}
     return [*(series[places[mark]] for mark in wanted), series[-1]]
 
 
 def of_so_many(counted: Points, transactions: float) -> float | None:
-    """A transaction's part of what so many have. Between points it grows evenly, behind the last one as between the
-    last two.
+    """The mean per transaction of a count over so many. The count is linear between points, and continues after the
+    last one with the slope between the last two.
 
     >>> of_so_many(((100.0, 0.0), (200.0, 40.0)), 150.0)
     0.13333333333333333

@@ -15,8 +15,8 @@ _MOST = 4 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Requests and bytes a second at most, and seconds of a request without waiting; None is without limit, or not
-    known. `largest_request` counts as one request."""
+    """The limits of a device: requests and bytes per second, and seconds per request without queueing. None means no
+    limit or unknown. A request is at most `largest_request` bytes; larger ones count as several."""
 
     name: str
     requests: float | None = None
@@ -25,19 +25,19 @@ class Device:
     latency_bytes: float | None = None
     largest_request: int | None = None
     is_throttled: bool = False
-    """Its limits are Linux's (block/blk-throttle.c), as those of a run's devices: reads and writes wait in queues of
-    their own (throtl_service_queue), and the flush of a volatile write cache, which fdatasync sends behind the write
+    """Its limits are set by Linux (block/blk-throttle.c), as for a run's devices: reads and writes wait in separate
+    queues (throtl_service_queue). The flush of a volatile write cache, which fdatasync sends after the write
     (blkdev_issue_flush), is a request without data among the writes, also where the limit is divided between reads and
-    writes (knobs/enforcer.py). A device without such a cache has none; loop devices have one."""
+    writes (knobs/enforcer.py). A device without such a cache has no flush requests; loop devices have one."""
 
     @property
     def requests_a_sync(self) -> float:
-        """Of a commit's WAL: the write, and the flush where it counts."""
+        """Requests per commit of WAL: the write, and the flush where it counts as one."""
         return 2.0 if self.is_throttled else 1.0
 
     @property
     def is_known(self) -> bool:
-        """Whether anything of it is."""
+        """Whether any of its limits is known."""
         return self.requests is not None or self.bytes is not None or self.latency is not None
 
     @property
@@ -46,7 +46,7 @@ class Device:
         return self.requests is not None or self.bytes is not None
 
     def seconds(self, requests: float, amount: float) -> float:
-        """How long it is busy with so many requests and bytes.
+        """How long the device is busy with so many requests and bytes, in seconds.
 
         >>> Device("x", requests=1000.0, bytes=10e6).seconds(2, 8192), Device("x").seconds(5, 1)
         (0.002, 0.0)
@@ -58,15 +58,15 @@ class Device:
         return max(by_requests, by_bytes)
 
     def waited(self, requests: float, amount: float) -> float:
-        """Seconds of latency of so many requests one after the other."""
+        """Seconds of latency of so many requests, one after the other."""
         if self.latency is None:
             return 0.0
         return requests * self.latency + (amount / self.latency_bytes if self.latency_bytes else 0.0)
 
 
 def device_of(text: str | None) -> Device:
-    """The device of an option: a level of the factor `device`, a file of `octavo io probe`, or None for one that is
-    not known. Raises UsageError."""
+    """The device that an option names: a level of the factor `device`, a file of `octavo io probe`, or an unknown
+    device for None. Raises UsageError."""
     if text is None or text == "native":
         return Device("native")
     if Path(text).suffix == ".json":
@@ -99,7 +99,7 @@ def _probed(path: Path) -> Device:
 
 
 def _number(value: Any) -> float:
-    """A number that is not below zero and has an end. Raises ValueError for anything else."""
+    """A finite number that is not negative. Raises ValueError for anything else."""
     number = float(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{value!r} is not such a number")

@@ -9,7 +9,7 @@ from octavo.predict.render import cheaper_lines
 
 
 def facts_of(path: Path) -> list[Fact]:
-    """Facts of the prediction with the recorded server's own sizes. Raises as `predict`."""
+    """Facts of the prediction with the recorded server's own sizes. Raises the errors of `predict`."""
     document = predict(Request(path))
     advice, source = document["recommendation"], f"octavo predict {path}"
     best = advice["data_block_bytes"]

@@ -15,14 +15,14 @@ from octavo.predict.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """In one currency and for the same time: of the device, and of a GB of memory."""
+    """The prices of the device and of a GB of memory, in the same currency and for the same period."""
 
     device: float | None = None
     memory_gb: float | None = None
 
 
 def break_even(blocks: Iterable[int], device: Device, memory: int | None, prices: Prices) -> list[dict[str, Any]]:
-    """Seconds by page size, and what they are from; none where the device has no limits.
+    """The break-even time in seconds by page size, with its inputs; empty where the device has no known limits.
 
     A device of 3,000 requests a second for 20, memory at 5 a GB:
 

@@ -1,13 +1,13 @@
-"""Full-page images: the ratio of those that the recorded server counted to those that its simulation has.
+"""The correction of full-page images: the ratio of the number that the recorded server counted to the simulated number.
 
-The simulated server logs an image of each page at its first change in the trace. The recorded one had logged some of
-them before the trace began, as its last checkpoint lies before that. How many transactions there were since then is
-counted by their commits in the WAL (pg_walinspect), or follows from the time of the checkpoint, or, in traces of
-earlier versions, from how much WAL there was (`checkpoint_wal_bytes`). The rest of the difference comes from hint bits,
-which change pages without an image if neither checksums nor wal_log_hints are on.
+The simulated server logs an image of each page at its first change in the trace. The recorded server had logged some of
+these before the trace began, because its last checkpoint was earlier. The number of transactions since then is counted
+from the commits in the WAL (pg_walinspect), or computed from the time of the checkpoint, or, in traces of earlier
+versions, from the amount of WAL (`checkpoint_wal_bytes`). The rest of the difference comes from hint bits, which change
+pages without an image if neither checksums nor wal_log_hints are on.
 
-The pages that are changed first after a checkpoint are those that are changed most, and may be fuller than those that
-follow: the size of their images is taken from the time before the trace.
+The pages changed first after a checkpoint are those that are changed most. They may be fuller than later ones, so the
+size of their images is taken from the time before the trace.
 """
 
 import math
@@ -23,27 +23,27 @@ from octavo.predict.wal import image_bytes, image_fill, record_bytes, without_he
 _LEAST_DOUBT = 0.03
 _LEAST, _MOST = 0.8, 1.25
 _STEPS = 50
-# A trace that begins so many of its lengths behind a checkpoint has hardly an image of it.
+# A trace that begins this many of its lengths after a checkpoint has hardly any of its images.
 _LONGEST = 8.0
-# Fewer images than this have no mean.
+# With fewer images than this no mean is computed.
 _FEWEST = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """By what simulated images are multiplied, and by what part that may be off."""
+    """The factor by which simulated images are multiplied. `doubt` is its relative error."""
 
     factor: float = 1.0
     doubt: float = _LEAST_DOUBT
     before: float = 0.0
     """Transactions from the last checkpoint until the trace began."""
     fill_before: float | None = None
-    """How full pages are in the images of those; None where the trace does not say it."""
+    """How full the pages are in the images of these transactions; None where the trace does not contain it."""
 
 
 def correction(trace: Recorded, own: Rates, fill: float) -> Correction:
-    """Of the recorded size. Where nobody knows how long before the trace the last checkpoint was, it is between what
-    the whole trace has and none."""
+    """The correction at the recorded size. Where the time from the last checkpoint to the trace is unknown, the factor
+    lies between the ratio over the whole trace and 1."""
     simulated = own.each.get("full_page_images", 0.0)
     if not simulated or not trace.images_each:
         return Correction()
@@ -61,7 +61,8 @@ def correction(trace: Recorded, own: Rates, fill: float) -> Correction:
 
 
 def fill_of(found: Correction, own: Rates, recorded: float, fill: float, transactions: float | None) -> float:
-    """How full pages are in the images of so many transactions since a checkpoint: `fill` is that of the trace's."""
+    """How full pages are in the images of so many transactions since a checkpoint. `fill` is the fill within the
+    trace."""
     if found.fill_before is None or transactions is None:
         return fill
     whole = total(own, transactions, recorded)
@@ -70,13 +71,13 @@ def fill_of(found: Correction, own: Rates, recorded: float, fill: float, transac
 
 
 def transactions_before(trace: Recorded, own: Rates, fill: float) -> tuple[float, float] | None:
-    """How many there were from the last checkpoint until the trace began, and by what part that may be off; None where
-    it is not known."""
+    """The number of transactions from the last checkpoint until the trace began, and its relative error; None where the
+    number is unknown."""
     before = trace.before
     if before is None or trace.wal_bytes_each is None or own.images(trace.transactions) is None:
         return None
     if before.transactions is not None:
-        # As many a second as a sixth of the trace may have.
+        # The rate may differ from the mean by as much as a sixth of the trace may.
         return before.transactions, min(1.0, math.hypot(before.doubt, 0.0 if before.is_counted else own.pace))
     records = _record_bytes(trace, fill)
 
@@ -92,8 +93,8 @@ def transactions_before(trace: Recorded, own: Rates, fill: float) -> tuple[float
 
 
 def _factor(trace: Recorded, own: Rates, before: float) -> float:
-    """Images that were counted over those that there should be so many transactions behind a checkpoint: since that
-    where they were counted, else in the trace."""
+    """The counted images over those expected this many transactions after a checkpoint: since that checkpoint where
+    they were counted from there, otherwise within the trace."""
     whole = trace.transactions
     counted = (trace.images_each or 0.0) * whole
     expected = total(own, before + whole, whole)
@@ -105,8 +106,8 @@ def _factor(trace: Recorded, own: Rates, before: float) -> float:
 
 
 def _fill_before(trace: Recorded, own: Rates, before: float, fill: float, factor: float) -> float | None:
-    """How full pages are in the images between the checkpoint and the trace: what was counted there, or what its WAL
-    has beside records."""
+    """How full pages are in the images between the checkpoint and the trace: as counted there, or computed from the WAL
+    of that time without its records."""
     assert trace.before is not None
     images, found = trace.before.images, trace.before.image_bytes
     if images is None:

@@ -1,12 +1,13 @@
-"""Full-page images by how many transactions there were since a checkpoint, also of more than the trace has.
+"""Full-page images by the number of transactions since a checkpoint, also beyond the length of the trace.
 
-A page has an image when it is changed first. Where each page is changed at random at a rate of its own, images per
-transaction are a mixture of exponentials of the transactions since the checkpoint. So three equal parts of a recording
-bound those that follow: at least they become fewer as from the first part to the third, at most one part of them never
-ends (M. Krein, A. Nudelman, "The Markov Moment Problem and Extremal Problems", 1977). Likely is what follows if rates
-have a gamma distribution, the negative binomial model of new species in a longer catch (R. Fisher, A. Corbet,
-C. Williams 1943; B. Efron, R. Thisted, "Estimating the number of unseen species", Biometrika 63, 1976), fitted to the
-recorded images by maximum likelihood. Pages that are changed equally often are its limit.
+A page has an image at its first change after a checkpoint. If each page is changed at random at its own rate, images
+per transaction are a mixture of exponentials of the transactions since the checkpoint. Three equal parts of a recording
+therefore bound the parts that follow: at the least, images decrease as they did from the first part to the third; at
+the most, a part of them never ends (M. Krein, A. Nudelman, "The Markov Moment Problem and Extremal Problems", 1977).
+The likely value assumes that the rates have a gamma distribution, the negative binomial model of new species in a
+longer catch (R. Fisher, A. Corbet, C. Williams 1943; B. Efron, R. Thisted, "Estimating the number of unseen species",
+Biometrika 63, 1976), fitted to the recorded images by maximum likelihood. Pages that are all changed equally often are
+its limiting case.
 """
 
 import functools
@@ -19,18 +20,18 @@ from scipy import optimize
 from octavo.predict.counts import Points
 from octavo.predict.rates import Rates
 
-# Of the fit, in recorded lengths: where it begins, and how far it goes.
+# The scales of the fit, in recorded lengths: where it begins, and its bounds.
 _FIRST_SCALES = (0.03, 0.3, 3.0, 30.0)
 _SCALES = (math.log(1e-3), math.log(1e3))
 _POWERS = (math.log(1e-2), math.log(1e4))
-# With fewer points nothing is fitted.
+# The fewest points to which the distribution is fitted.
 _FEWEST_POINTS = 6
 _NO_FIT = 1e300
 
 
 def total(one: Rates, transactions: float, recorded: float, beyond: float = 0.0) -> float:
-    """Images of so many transactions since a checkpoint. `beyond` the recorded ones it is the likely number at 0, the
-    least at -1 and the most at 1."""
+    """Images of so many transactions since a checkpoint. Beyond the recorded number, `beyond` selects the likely value
+    (0), the least (-1) or the most (1)."""
 
     def inside(count: float) -> float:
         return (one.images(count) or 0.0) * count
@@ -44,7 +45,7 @@ def total(one: Rates, transactions: float, recorded: float, beyond: float = 0.0)
 
 
 def bounds(parts: tuple[float, float, float], more: float) -> tuple[float, float]:
-    """The least and the most that follows in so many more parts.
+    """The least and the most images in so many more parts.
 
     >>> [round(end) for end in bounds((400.0, 200.0, 100.0), 2.0)]  # equal rates: 50 and 25
     [75, 75]
@@ -75,8 +76,8 @@ def _fitted(points: Points, recorded: float, transactions: float, whole: float) 
 
 @functools.lru_cache(maxsize=256)
 def _gamma(points: Points, recorded: float) -> tuple[float, float] | None:
-    """The power and the scale, in recorded lengths, with which images per transaction become fewer:
-    (1 + t / scale) ^ -power; None where there are too few points."""
+    """The power and the scale (in recorded lengths) of the decrease of images per transaction, (1 + t / scale) ^
+    -power; None where there are too few points."""
     inside = [(count / recorded, images) for count, images in points if 0 < count <= 1.001 * recorded]
     if len(inside) < _FEWEST_POINTS or inside[-1][1] <= 0:
         return None
@@ -105,7 +106,7 @@ def _gamma(points: Points, recorded: float) -> tuple[float, float] | None:
 
 
 def _accumulated(place: float, power: float, scale: float) -> float:
-    """The integral of (1 + t / scale) ^ -power from 0 on.
+    """The integral of (1 + t / scale) ^ -power from 0 to `place`.
 
     >>> round(_accumulated(2.0, 0.0, 1.0), 3), round(_accumulated(1.0, 1.0, 1.0), 3)
     (2.0, 0.693)

@@ -12,7 +12,7 @@ from octavo.predict.wal import record_bytes
 
 
 def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps: float | None) -> float | None:
-    """Full-page images of a transaction: as simulated, corrected by what was counted at the recorded size."""
+    """Full-page images per transaction: as simulated, corrected by the number counted at the recorded size."""
     trace = given.trace
     if trace.writes_wal is False:
         return 0.0
@@ -33,8 +33,8 @@ def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, t
 
 
 def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions, beyond: float) -> float | None:
-    """Of a transaction among so many since a checkpoint. A page that is changed has an image of each of its parts at
-    most, of which beyond the end of the trace smaller blocks might seem to have more."""
+    """Simulated images per transaction, among so many since a checkpoint. A changed page has at most one image for each
+    of its parts; the limit matters beyond the end of the trace, where smaller blocks might seem to have more."""
 
     def of(rates: Rates) -> float | None:
         if not one.since_checkpoint or len(rates.images_by_length) < 2:

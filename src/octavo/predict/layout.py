@@ -1,4 +1,4 @@
-"""How many rows a page of another size holds, and what would not fit.
+"""How many rows a page of another size holds, and which rows or keys would not fit.
 
 A heap page has a header of 24 bytes, and for each row an item pointer of 4 bytes and the row, aligned to 8; a page of a
 B-tree has 16 bytes more (PostgreSQL's manual, "Database Page Layout"; bufpage.h, nbtree.h). A trace has the rows and
@@ -16,10 +16,10 @@ _SPECIAL = 16
 _POINTER = 4
 _ALIGNED = 8
 _HEAP_FILL, _INDEX_FILL = 100, 90
-# TOAST_TUPLES_PER_PAGE and BTMaxItemSize: so many rows, or keys, have room in a page at least.
+# TOAST_TUPLES_PER_PAGE and BTMaxItemSize: a page has room for at least so many rows, or keys.
 _TOAST_ROWS = 4
 _KEYS = 3
-# Of an index tuple: its header and a text's length. Beside the longest one a page has room for a row's pointer.
+# Bytes of an index tuple: its header and a text's length. Beside the longest tuple a page has room for a row's pointer.
 _KEY_HEADER = 12
 _ROW_POINTER = 8
 # No index tuple exceeds 8,191 bytes (INDEX_SIZE_MASK), and they are aligned.
@@ -28,7 +28,7 @@ _MOST_INDEX_TUPLE = 8184
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Pages' bytes of a relation at another block over those at the recorded one; `low` and `high` are bounds."""
+    """A relation's size in bytes at another block over that at the recorded one; `low` and `high` are bounds."""
 
     likely: float
     low: float
@@ -36,12 +36,12 @@ class Growth:
 
 
 def usable(block: int, kind: str) -> int:
-    """Bytes of a page that rows and their pointers may take."""
+    """Bytes of a page that are available for rows and their pointers."""
     return block - _HEADER - (_SPECIAL if kind == "i" else 0)
 
 
 def row_bytes(relation: Relation, block: int) -> tuple[float, float, float] | None:
-    """What a row takes with its pointer: likely, least, most. None where the trace does not say how many there are.
+    """Bytes of a row with its pointer: likely, least, most. None where the trace does not have the number of rows.
 
     pgbench_accounts has 61 rows a page of 8 kB, which only rows of 128 bytes do:
 
@@ -56,7 +56,7 @@ def row_bytes(relation: Relation, block: int) -> tuple[float, float, float] | No
     fill = (relation["fillfactor"] or (_INDEX_FILL if kind == "i" else _HEAP_FILL)) / 100
     room = usable(block, kind) * fill
     density = relation["tuples"] / relation["blocks"]
-    if density < 1:  # mostly empty, or no row is in most pages
+    if density < 1:  # mostly empty: most pages have no row
         return None
     rows = max(1, round(density + 0.3) if density > 4 else math.ceil(density))
     most, least = room / rows, room / (rows + 1)
@@ -71,7 +71,7 @@ def row_bytes(relation: Relation, block: int) -> tuple[float, float, float] | No
 
 
 def growth(relation: Relation, own: int, block: int) -> Growth:
-    """How much more, or less, a relation takes at another block.
+    """The relation's size at another block relative to the recorded one.
 
     Rows of 132 bytes: 30 in a page of 4 kB are 60 in 8 kB, where 61 are in one of 8 kB.
 
@@ -103,7 +103,7 @@ def growth(relation: Relation, own: int, block: int) -> Growth:
 
 
 def fullness(relations: Iterable[Relation], own: int, block: int) -> float:
-    """How full a page is at another block over that at the recorded one: what whole rows leave free.
+    """How full a page is at another block relative to the recorded one, given that only whole rows fit.
 
     Seven rows of 132 bytes are in a page of 1 kB, 61 in one of 8 kB.
 
@@ -129,7 +129,7 @@ def fullness(relations: Iterable[Relation], own: int, block: int) -> float:
 
 
 def growth_of_all(relations: Iterable[Relation], own: int, block: int) -> Growth:
-    """Of all relations together, by their sizes."""
+    """The growth of all relations together, weighted by their sizes."""
     pairs = [(one["blocks"], growth(one, own, block)) for one in relations if one["blocks"]]
     whole = sum(blocks for blocks, _ in pairs)
     if not whole:
@@ -160,7 +160,7 @@ def most_row(block: int) -> int:
 
 
 def most_key(block: int) -> int:
-    """The longest text as a key of a B-tree. Seen at 18.6: 300, 644, 1,324, 2,692, 5,420 and 8,172 bytes.
+    """The longest text that can be a B-tree key. Observed with 18.6: 300, 644, 1,324, 2,692, 5,420 and 8,172 bytes.
 
     >>> [most_key(size) for size in (1024, 2048, 4096, 8192, 16384, 32768)]
     [300, 644, 1324, 2692, 5420, 8172]
@@ -179,7 +179,8 @@ def most_index_tuple(block: int) -> int:
 
 
 def troubles(relations: Iterable[Relation], own: int, block: int) -> list[str]:
-    """What would not fit, or be stored otherwise, at another block; a relation by its name or its file's number."""
+    """What would not fit, or be stored differently, at another block. A relation has its name or else its file's
+    number."""
     found: list[str] = []
     for one in relations:
         name = one["name"] or f"file {one['relation']}"

@@ -1,20 +1,20 @@
-"""Memory of shared buffers at a block size: the buffers, what describes them, and page tables."""
+"""Memory of shared buffers at a block size: the buffers, their descriptors, and page tables."""
 
 from dataclasses import dataclass
 
 from octavo.hugepages.savings import table_bytes
 
-# Beside a buffer's page: BufferDescPadded (64), its I/O condition variable (16), CkptSortItem (20), and in the hash
-# table an entry with its link and a part of its bucket and freelist (buf_internals.h, buf_table.c, dynahash.c).
-# Together about what 18.6 was seen to take: 1 GB of shared_buffers maps 1,275 MB at 1 kB and 1,067 MB at 32 kB, which
-# is 214 bytes a buffer with what grows with them (lock partitions, the planner's statistics).
+# Bytes per buffer besides its page: BufferDescPadded (64), its I/O condition variable (16), CkptSortItem (20), and in
+# the hash table an entry with its link and a part of its bucket and freelist (buf_internals.h, buf_table.c,
+# dynahash.c). The sum is about what 18.6 was observed to use: 1 GB of shared_buffers maps 1,275 MB at 1 kB and 1,067 MB
+# at 32 kB, which is 214 bytes per buffer including what grows with them (lock partitions, the planner's statistics).
 BYTES_A_BUFFER = 214
 _HUGE = 2 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """In bytes."""
+    """Memory in bytes."""
 
     shared_buffers: int
     descriptors: int
@@ -23,7 +23,7 @@ class Memory:
 
 
 def memory_of(shared_buffers: int, block: int, connections: int, kernel_page: int = 4096) -> Memory:
-    """What these buffers take at most, with so many backends that have touched all of them.
+    """The most memory that these buffers use, with so many backends that have touched all of them.
 
     >>> found = memory_of(1024**3, 1024, 100)
     >>> found.descriptors // 1024**2, found.page_tables // 1024**2

@@ -1,4 +1,4 @@
-"""One size's figures from its simulated rates, under given assumptions: I/O, WAL, CPU, transactions a second."""
+"""One size's figures from its simulated rates, under given assumptions: I/O, WAL, CPU, transactions per second."""
 
 import dataclasses
 import functools
@@ -15,17 +15,17 @@ from octavo.predict.recorded import Recorded
 from octavo.predict.size import Size
 from octavo.predict.wal import Wal, wal_of
 
-# Where bisection for the recorded waiting ends.
+# The iterations of the bisection for the recorded waits, and its upper end in seconds.
 _STEPS = 60
 _LONGEST_WAIT = 1e3
-# Fewer reads of a transaction than this say nothing of the device.
+# With fewer reads per transaction than this the device's speed does not matter.
 _HARDLY_READS = 0.02
-# In which speed and full-page images agree.
+# The number of iterations until speed and full-page images agree.
 _ROUNDS = 6
 
 
 def assumed_of(trace: Recorded) -> Assumptions:
-    """What is likely, where the trace does not say it."""
+    """The likely assumptions, used where the trace does not have the value."""
     likely = Assumptions(commits_a_sync=trace.commits_a_sync)
     if trace.image_bytes is None:
         return likely
@@ -33,7 +33,7 @@ def assumed_of(trace: Recorded) -> Assumptions:
 
 
 def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variation]:
-    """How far that may be off."""
+    """The variations of these assumptions."""
     known = None if given.trace.image_bytes is None else fill_of_cycle(assumed, given, given.since_checkpoint(None))
     one = given.base_rates[0]
     return variations(
@@ -44,7 +44,7 @@ def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variat
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a transaction does at a size. I/O of the device is None without a simulated page cache."""
+    """The work of a transaction at a size. Device I/O is None without a simulated page cache."""
 
     reads: float
     requests: float
@@ -63,8 +63,8 @@ class Work:
 def work(
     size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions, tps: float | None = None
 ) -> Work:
-    """What a transaction does where there are so many a second: the more, the fewer full-page images each, and after a
-    checkpoint the more is written of each."""
+    """The work of a transaction at `tps` transactions per second. The more there are per second, the fewer full-page
+    images each has, and the more writes each has after a checkpoint."""
     trace = given.trace
     one = rates[min(assumed.layout, len(rates) - 1)]
     octaves = given.octaves(size)
@@ -105,11 +105,11 @@ def work(
 
 
 def _each(size: Size, one: Rates, assumed: Assumptions, since: float | None) -> dict[str, float]:
-    """Counts of a transaction, among so many after a checkpoint where that time was simulated; at an end of what a
-    sample leaves open."""
+    """Counts per transaction, among so many after a checkpoint where that time was simulated, shifted by the assumed
+    sampling error."""
     each = one.each
     if since is not None and (found := one.after_checkpoint(since / size.data_factor)):
-        # Reads are those of the whole warm trace, but for pages of which a part was to be written.
+        # Reads are those of the whole warm trace, except for pages read in order to write a part of them.
         more = found["pages_read_to_write"] - each["pages_read_to_write"]
         each = {
             **each, **found, "checkpoint_writes": 0.0,
@@ -122,14 +122,14 @@ def _each(size: Size, one: Rates, assumed: Assumptions, since: float | None) -> 
 
 
 def _missed(hits: float, assumed: Assumptions) -> float:
-    """The part of the first reads that a running server's cache would have missed, too."""
+    """The part of the first reads that the cache of a running server would also have missed."""
     return min(1.0, max(0.0, 1 - hits * (1 + assumed.first_reads)))
 
 
 def _below(
     size: Size, one: Rates, each: dict[str, float], assumed: Assumptions, kept: float
 ) -> tuple[float | None, float | None, float | None, float | None, float]:
-    """Reads, their bytes, writes, their bytes at the device, and the page cache's part of the reads."""
+    """Reads and their bytes, writes and their bytes at the device, and the page cache's share of the reads."""
     if size.memory is None:
         return None, None, None, None, 0.0
     missed = _missed(one.cache_first_hits, assumed)
@@ -139,7 +139,7 @@ def _below(
     stays = (amount - (1 - missed) * first) / amount if amount > 0 else 0.0
     reads = each["device_reads"] * stays * kept
     cached = 1 - min(1.0, each["device_reads"] * stays / each["requests"]) if each["requests"] else 0.0
-    # Each block that left shared buffers as a write of its own, less what was written of them.
+    # Each block that left shared buffers counts as one write, less what was already written.
     block = max(size.data_block, size.kernel_page)
     dirty = max(0.0, each["dirty_evictions"] + each["writer_writes"] - each["device_written_bytes"] / block)
     dirty *= assumed.written_back
@@ -148,7 +148,7 @@ def _below(
 
 
 def cpu(found: Work, size: Size, own: Work, assumed: Assumptions, given: Conditions) -> float | None:
-    """CPU seconds of a transaction: what was recorded, and what is read and logged more or less than there."""
+    """CPU seconds per transaction: as recorded, adjusted for the change in reads and WAL."""
     if given.trace.cpu_each is None:
         return None
     more = (found.requests - own.requests) * assumed.cpu_request
@@ -174,7 +174,7 @@ def _logging(found: Work, assumed: Assumptions, device: Device) -> float:
 
 
 def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Conditions) -> Throughput | None:
-    """Transactions a second; None where the trace does not say what it takes, or the device is unknown and matters."""
+    """Transactions per second; None where the trace lacks a needed value, or the device is unknown and matters."""
     trace = given.trace
     if trace.cpu_each is None or trace.clients is None or given.clients is None:
         return None
@@ -200,7 +200,7 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
             waiting -= was
             for_reads = was * found.device_reads / own.device_reads
         elif found.device_reads > _HARDLY_READS:
-            return None  # nobody knows how long these take
+            return None  # the duration of these reads is unknown
     return throughput(stations, given.clients, waiting + for_reads)
 
 
@@ -214,7 +214,7 @@ def _stations(
 
 
 def _others(trace: Recorded) -> float:
-    """CPU seconds a transaction of everything that is not the server: clients on the same host."""
+    """CPU seconds per transaction of everything except the server, such as clients on the same host."""
     if trace.host_busy_share is None or trace.processors is None or trace.cpu_each is None:
         return 0.0
     return max(0.0, trace.host_busy_share * trace.processors / trace.tps - trace.cpu_each)
@@ -224,14 +224,14 @@ def _others(trace: Recorded) -> float:
 def _explained(
     recorded: tuple[Station, ...], others: float, processors: int, clients: int, tps: float
 ) -> tuple[float, float]:
-    """How long a recorded transaction waited for what is no station, and how much CPU others took: such that the model
-    gives the recorded transactions a second."""
+    """How long a recorded transaction waited outside of the stations, and how much CPU other processes took, such that
+    the model yields the recorded transactions per second."""
 
     def model(waiting: float, more: float) -> float:
         first, *rest = recorded
         return throughput([Station("CPU", first.demand + more, processors), *rest], clients, waiting).per_second
 
-    if model(0.0, others) <= tps:  # more CPU of others than there can have been
+    if model(0.0, others) <= tps:  # other processes cannot have used that much CPU
         low, high = 0.0, others
         for _ in range(_STEPS):
             middle = (low + high) / 2
@@ -247,9 +247,9 @@ def _explained(
 def settled(
     size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
 ) -> tuple[Work, Throughput | None]:
-    """What a transaction does and how many there are a second: each depends on the other, by how many there are since a
-    checkpoint. Where that number is given, it is what the counts are of; the speed is predicted without it, as it would
-    follow from it and the time."""
+    """The work of a transaction and the transactions per second. Each depends on the other through the number of
+    transactions since a checkpoint. If that number is given, it is used for the counts; the speed is predicted without
+    it, from the time since the checkpoint."""
     free = given if given.transactions is None else dataclasses.replace(given, transactions=None)
     own = work(given.own, given.own_rates, given.trace.wal_block, assumed, free)
     found, shared = work(size, rates, wal_block, assumed, free), assumed
@@ -266,9 +266,9 @@ def settled(
 
 
 def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions, given: Conditions) -> float | None:
-    """Transactions for each flush: as many as were counted, with those that write nothing, or those that come while the
-    device is busy with one, as they wait for it together (XLogFlush): no more than there are clients. It waits behind
-    reads unless these have a queue of their own."""
+    """Transactions per flush: the counted number, which includes those that write nothing, or the number that arrive
+    while the device is busy with a flush, because these wait for it together (XLogFlush); at most the number of
+    clients. A flush waits behind reads unless these have a separate queue."""
     counted, demand = assumed.commits_a_sync, busy(found, given.device) + _logging(found, assumed, given.device)
     if counted is None or not given.device.is_limited or demand <= 0:
         return counted
@@ -278,7 +278,7 @@ def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions
 
 
 def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Figures:
-    """Everything that is predicted of a size, by name; None for what is not known."""
+    """All predicted figures of a size, by name; None for an unknown one."""
     trace = given.trace
     own = work(given.own, given.own_rates, trace.wal_block, assumed, given)
     found, fast = settled(size, rates, wal_block, assumed, given)
@@ -313,7 +313,7 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
 
 
 def _with_wal(found: Work) -> float | None:
-    """Bytes that are written to the device: of data, and WAL."""
+    """Bytes written to the device: data and WAL."""
     if found.device_written_bytes is None or found.wal is None:
         return None
     return found.device_written_bytes + found.wal.written
@@ -332,6 +332,6 @@ def _micro(seconds: float | None) -> float | None:
 def bottleneck(
     size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
 ) -> tuple[str, float] | None:
-    """What is used most, and how much of it."""
+    """The resource with the highest utilization, and that utilization."""
     _, fast = settled(size, rates, wal_block, assumed, given)
     return None if fast is None or not fast.used else (fast.bottleneck, fast.used[fast.bottleneck])

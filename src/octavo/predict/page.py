@@ -53,7 +53,7 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Markup:
-    """A table; what is in a cell is escaped, and a new line is one."""
+    """A table; cell texts are escaped, and line breaks are kept."""
     lines = [
         Markup('<div class="scroll" tabindex="0" role="group" aria-label="table"><table class="plain"><thead><tr>')
     ]
@@ -86,7 +86,7 @@ def _because(document: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def charts(document: dict[str, Any]) -> list[Chart]:
-    """A curve over the data blocks for each figure that is known, with its interval; a line for each shared_buffers."""
+    """A chart over the data blocks for each known figure, with its interval and a line for each shared_buffers."""
     return [
         _curve(document, name, title, caption)
         for name, title, caption in _CURVES

@@ -1,4 +1,4 @@
-"""The document of `octavo predict`: what every page size would do to a recorded workload."""
+"""The document of `octavo predict`: the effect of every page size on a recorded workload."""
 
 import dataclasses
 import math
@@ -30,16 +30,16 @@ from octavo.units import format_size, human_size
 
 SCHEMA_VERSION = 1
 WAL_BLOCKS = tuple(1024 << power for power in range(7))
-# Where first accesses that nobody can judge are more than this part of the reads, nothing is predicted.
+# If first accesses whose outcome is unknown are a larger part of the reads than this, nothing is predicted.
 _MOST_UNKNOWN = 0.5
-# Where a cache has room for less than this part of what was not seen, that it did not fill hardly matters.
+# A cache that did not fill hardly matters if it has room for less than this part of the unseen pages.
 _LEAST_ROOM = 0.2
 _SCANS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a trace. Sizes are bytes; what is empty is the recorded one's."""
+    """The options of a prediction. Sizes are bytes. Empty values default to the recorded ones."""
 
     path: Path
     data_blocks: tuple[int, ...] = PAGE_SIZES
@@ -51,16 +51,16 @@ class Request:
     device: str | None = None
     recorded_device: str | None = None
     is_throttled: bool = False
-    """The device's limits are Linux's, as those of a run's devices."""
+    """The device's limits are set by Linux, as for a run's devices."""
     clients: int | None = None
     checkpoint: float | None = None
     until_checkpoint: bool = False
-    """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written, which
-    are clean at first."""
+    """Predict only the time after a checkpoint and before the next one, at most a cycle: only evicted pages are
+    written, which are clean at first."""
     transactions: Mapping[int, float] = dataclasses.field(default_factory=dict[int, float])
-    """By data block: transactions since the last checkpoint, where that is known and not the time."""
+    """By data block, the number of transactions since the last checkpoint, where that is known and not the time."""
     slice_seconds: float | None = None
-    """So long a server runs at once that is frozen while others do."""
+    """The length of a slice: how long a server runs at once before it is frozen while others run."""
     readahead: int | None = None
     dirty_background: int | None = None
     huge_pages: bool = False
@@ -68,11 +68,12 @@ class Request:
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
     threads: int = 0
     exact: bool = False
-    """All pages of a large trace are simulated, not a sample of them."""
+    """Simulate all pages of a large trace, not a sample of them."""
 
 
 def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, Any]:
-    """The document. Raises HostError for a trace from which nothing can be told, UsageError for impossible sizes."""
+    """Returns the document. Raises HostError when nothing can be predicted from the trace, UsageError for impossible
+    sizes."""
     trace = recorded(request.path, observe)
     device = device_of(request.what_if.device or request.device)
     recorded_device = device_of(request.recorded_device)
@@ -130,7 +131,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle,
         correction=correction(trace, rates[own][0], assumed.image_fill),
     )  # fmt: skip
-    if request.until_checkpoint and cycle is not None:  # again, at the pace that was predicted of each
+    if request.until_checkpoint and cycle is not None:  # again, at the speed predicted for each
         asked, base = [_paced(size, rates, assumed, given) for size in asked], _paced(base, rates, assumed, given)
         simulated = [*asked, base, *advice.more_memory(base)]
         rates |= simulate(trace, simulated, cycle, observe, request.threads, sample)
@@ -165,7 +166,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
 
 
 def _paced(size: Size, rates: Mapping[Size, list[Rates]], assumed: Assumptions, given: Conditions) -> Size:
-    """The size with its predicted speed over the trace's."""
+    """The size with its pace set to its predicted speed over the trace's."""
     _, fast = settled(size, rates[size], given.trace.wal_block, assumed, given)
     if fast is None or not math.isfinite(fast.per_second):
         return size
@@ -178,7 +179,7 @@ def _since(given: Conditions, request: Request, size: Size) -> Conditions:
 
 
 def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | None:
-    """What the recorded server could have for buffers and page cache: three quarters of its host's memory."""
+    """The memory available to the recorded server for buffers and page cache: three quarters of its host's memory."""
     if asked is None or trace.memory is None:
         return asked
     return max(round(0.75 * trace.memory), 2 * buffers)
@@ -198,7 +199,7 @@ def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
 
 
 def _refuse_uncovered(trace: Recorded, own: Size, rates: Rates) -> None:
-    """Raises HostError where the recorded size itself is not known to be warm in this trace."""
+    """Raises HostError when the caches of the recorded size itself are not known to be warm in this trace."""
     first, reads = rates.each["first_reads"], rates.each["reads"]
     unsure = _LEAST_ROOM < rates.first_hits < 1
     if unsure and first > _MOST_UNKNOWN * reads and reads > 0.01:
@@ -238,7 +239,7 @@ def _as_dict(interval: Interval | None) -> dict[str, float | str] | None:
 
 
 def _recorded_part(trace: Recorded, own: Rates, cycle: float | None) -> dict[str, Any]:
-    """What was recorded, and how the simulation of the same server compares with the server's own counters."""
+    """The recorded values, and how the simulation of the same server compares with the server's own counters."""
     checks: dict[str, Any] = {}
     if trace.images_each and trace.has_changes:
         checks["full_page_images"] = own.each["full_page_images"] / trace.images_each
@@ -262,7 +263,7 @@ def _recorded_part(trace: Recorded, own: Rates, cycle: float | None) -> dict[str
 
 
 def _sample_part(trace: Recorded, sample: Sample, rates: Sequence[Rates]) -> dict[str, Any] | None:
-    """What was simulated where it is not everything, and the largest error of reads: of the device, if there is one."""
+    """The sample, if not everything was simulated, and the largest error of reads: the device's, if there is one."""
     if sample.replicates == 1:
         return None
     errors = [one.errors["device_reads" if one.each["device_reads"] else "reads"] for one in rates]
@@ -275,7 +276,7 @@ def _sample_part(trace: Recorded, sample: Sample, rates: Sequence[Rates]) -> dic
 
 
 def limitations(trace: Recorded, request: Request, device: Device, rates: dict[Size, list[Rates]]) -> list[str]:
-    """What the figures do not say, most important first."""
+    """The limitations of the figures, most important first."""
     found = [
         "query plans are not predicted: they are assumed to stay as recorded. octavo plans and the preset olap-costs "
         "measure which plans other page sizes get"
@@ -319,6 +320,6 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
 
 
 def _scanned(rates: Rates) -> float:
-    """The part of the reads that scans combine with others, at least."""
+    """The least share of the reads that scans combine with others."""
     reads = rates.each["reads"]
     return max(0.0, 1 - rates.each["requests"] / reads) if reads > 0 else 0.0

@@ -1,21 +1,22 @@
-"""How many transactions of a trace there were by a time in it.
+"""The number of transactions of a trace up to a time in it.
 
-A trace has page accesses, not transactions. Where its WAL was read again second by second (pg_walinspect), the commits
-of each stretch are in it; within a stretch, and in traces without them, transactions have equally many accesses. These
-differ where a table becomes older: an update that finds no room on its page also changes another one and the index.
+A trace has page accesses, not transactions. Where its WAL was read again second by second (pg_walinspect), it has the
+commits of each stretch. Within a stretch, and in traces without commits, all transactions are assumed to have the same
+number of accesses. This number changes as a table becomes older: an update that finds no room on its page also changes
+another page and the index.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Fewer commits than this count no transactions.
+# With fewer commits than this the transactions are not counted by them.
 FEWEST_COMMITS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Accesses of a simulated server, and transactions up to then; both grow from 0."""
+    """Accesses of a simulated server and the transactions up to then; both increase from 0."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -31,9 +32,10 @@ class Progress:
 def progress(
     transactions: float, commits: Sequence[tuple[float, float]], known: Sequence[tuple[float, float]]
 ) -> Progress:
-    """Of a trace with so many transactions. `commits` are times and the commits until then, `known` times and a
-    server's accesses until then, the last one at the end. With commits of one stretch alone, or few of them, all
-    transactions have equally many accesses; so have those outside of the stretches, as in a part of a trace."""
+    """The progress of a trace with so many transactions. `commits`: times and the commits until then. `known`: times
+    and a server's accesses until then, the last one at the end. With commits of only one stretch, or few of them, all
+    transactions have the same number of accesses. The same holds outside of the stretches, for example in a part of a
+    trace."""
     known = sorted(known)
     end = max(1.0, known[-1][1])
     evenly = Progress(((0.0, 0.0), (end, transactions)))
@@ -50,12 +52,12 @@ def progress(
 
 
 def is_by_stretch(commits: Sequence[tuple[float, float]]) -> bool:
-    """Whether these are of several stretches, and enough of them."""
+    """Whether there are commits of several stretches, and enough of them."""
     return len(commits) > 2 and commits[-1][1] >= FEWEST_COMMITS
 
 
 def between(points: Sequence[tuple[float, float]], place: float) -> float:
-    """The value at a place, linear between points in order; beyond them that of the first or last one."""
+    """The value at a place, linear between the ordered points; outside of them the value of the first or last point."""
     at = bisect_left(points, place, key=lambda point: point[0])
     if at == 0 or at == len(points):
         return points[min(at, len(points) - 1)][1]

@@ -1,4 +1,4 @@
-"""Transactions a second of clients that wait for each other: a closed queueing network by mean value analysis.
+"""Transactions per second of clients that compete for resources: a closed queueing network, by mean value analysis.
 
 M. Reiser and S. S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", J. ACM 27 (1980). A station
 with several servers is modelled as one server with a part of its demand, and a delay (A. Seidmann, P. Schweitzer, S.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """Seconds that a transaction needs of a resource with so many servers."""
+    """The service time in seconds that a transaction needs of a resource with so many servers."""
 
     name: str
     demand: float
@@ -20,8 +20,8 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Transactions a second, seconds of one (without thinking), and by the name of each station its use and the seconds
-    that a transaction is there."""
+    """Transactions per second and the response time in seconds, without think time. For each station, by name, its
+    utilization and the seconds that a transaction spends there."""
 
     per_second: float
     latency: float
@@ -30,14 +30,15 @@ class Throughput:
 
     @property
     def bottleneck(self) -> str:
-        """The station that is used most."""
+        """The station with the highest utilization."""
         return max(self.used, key=lambda name: self.used[name]) if self.used else ""
 
 
 def throughput(stations: Sequence[Station], clients: int, delay: float = 0.0, think: float = 0.0) -> Throughput:
-    """Of so many clients; `delay` is a part of a transaction for which nobody queues, `think` is none.
+    """The throughput of so many clients. `delay` is time of a transaction without queueing; `think` is between
+    transactions.
 
-    One client never waits; many clients get what the slowest station gives.
+    One client never waits; many clients reach the rate of the slowest station.
 
     >>> cpu = [Station("cpu", 0.001, 2)]
     >>> round(throughput(cpu, 1).per_second), round(throughput(cpu, 100).per_second)

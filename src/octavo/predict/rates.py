@@ -1,7 +1,7 @@
-"""What a transaction does on a simulated server, from its counts at marks of the trace.
+"""Counts per transaction of a simulated server, from its counts at marks of the trace.
 
-The simulated caches are empty when a recording begins. Only the part after they were full is counted; the parts between
-marks show how much the counts scatter.
+The simulated caches are empty when a recording begins, so only the part after they were full is counted. The parts
+between marks show the scatter of the counts.
 """
 
 import math
@@ -20,18 +20,18 @@ from octavo.predict.sampling import error_of
 from octavo.predict.size import Size, traced_seconds
 from octavo.trace.simulate import SimulatedServer
 
-# Caches that are not full by then are never full in this trace.
+# Caches that are not full at this part of the trace are treated as never full.
 _LATEST_WARM = 0.7
-# Where they are full from the beginning on, the first tenth is still none of a running server.
+# Where caches are full from the beginning, the first tenth of the trace is skipped: it is not yet a running server.
 _EARLIEST_WARM = 0.1
 _FULL = 0.95
 _SURE = 0.975
 _SIXTHS = 6
-# Where a cycle has fewer marks than these, the beginning of the trace among them, its end is taken from many cycles.
+# If a cycle has fewer marks than this, counting the beginning of the trace, its end is taken from many cycles.
 _FEW_MARKS = 6
-# CPU of a transaction is taken to be at most so much less or more as the machine is busy otherwise.
+# Other load on the machine changes a transaction's CPU by at most this part.
 _MOST_PACE = 0.9
-# These come in checkpoint cycles.
+# These counts depend on the checkpoint cycle.
 _CYCLIC = (
     "full_page_images", "checkpoint_writes", "writer_writes", "dirty_evictions", "device_writes",
     "device_written_bytes",
@@ -42,9 +42,10 @@ _CYCLIC = (
 class Rates:
     """Counts per transaction of one server with one layout of accesses within pages.
 
-    `scatter` is the relative half width of the 95 % interval of the reads. First reads of pages are misses where a
-    cache was full; else this part of them (`first_hits`) would have been hits of one that had been running: what it has
-    room for beside the pages that were seen, of those that were not. So for shared buffers and for the page cache.
+    `scatter` is the relative half width of the 95 % interval of the reads. First reads of pages are misses where the
+    cache was full. Otherwise the part `first_hits` of them would have been hits in a running server's cache: of the
+    pages not seen, the part for which it has room beside the pages seen. `cache_first_hits` is the same for the page
+    cache.
     """
 
     layout: str
@@ -54,25 +55,25 @@ class Rates:
     first_hits: float
     cache_first_hits: float
     images_by_length: Points
-    """Transactions since a checkpoint began, and images up to then, from the trace's first cycle; where the time after
-    a checkpoint was simulated, from its first half."""
+    """Transactions since the begin of a checkpoint and the images up to then, from the trace's first cycle; from its
+    first half where the time after a checkpoint was simulated."""
     fullness: float = 1.0
-    """Of a page, over that of the recorded size."""
+    """The fill of a page relative to the recorded size."""
     images_spread: float = 0.0
-    """By what part images of the trace's cycles differ from their mean: as its tables become older."""
+    """The part by which the images of the trace's cycles differ from their mean, as its tables become older."""
     pace: float = 0.0
-    """By what part the accesses a second of a sixth of the trace may differ from the mean: 95 %."""
+    """The part by which the accesses per second of a sixth of the trace may differ from the mean, with 95 %."""
     errors: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Of a sample of the pages: relative half widths of the 95 % intervals of `each`; empty without a sample."""
+    """Relative half widths of the 95 % intervals of `each` for a sample of the pages; empty without a sample."""
     since_checkpoint: Mapping[str, Points] = field(default_factory=dict[str, Points])
-    """Other counts in the same way, where the time after a checkpoint was simulated; else empty."""
+    """The other counts by transactions since a checkpoint, where the time after one was simulated; otherwise empty."""
 
     def images(self, transactions: float) -> float | None:
-        """Full-page images of a transaction in a cycle of so many; None where the trace has none to tell it from."""
+        """Full-page images per transaction in a cycle of so many; None where the trace has too few images."""
         return of_so_many(self.images_by_length, transactions)
 
     def after_checkpoint(self, transactions: float) -> dict[str, float]:
-        """Counts of a transaction among the first so many after a checkpoint, as far as they depend on that; empty
+        """Counts per transaction over the first so many after a checkpoint, for those counts that depend on it; empty
         where that time was not simulated."""
         found = {name: of_so_many(points, transactions) for name, points in self.since_checkpoint.items()}
         return {name: value for name, value in found.items() if value is not None}
@@ -87,7 +88,7 @@ def rates_of(
     cycle: float | None,
     phases: after_checkpoint.Phases | None = None,
 ) -> Rates:
-    """From the series of a server, or of each of its miniatures."""
+    """The rates from the series of a server, or from those of each of its miniatures."""
     cycle = None if cycle is None else traced_seconds(trace, size, cycle)
     empty: Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
     series = [empty, *(whole(parts) for parts in zip(*counts, strict=True))]
@@ -116,7 +117,7 @@ def rates_of(
     of_all: tuple[str, ...] = ()
     if not size.has_checkpoints:
         of_all = ("full_page_images",)
-    elif cycle is not None:  # images and checkpoints come in cycles, and not evenly
+    elif cycle is not None:  # images and checkpoints come in cycles
         of_all = _CYCLIC
     behind = series[_behind_whole_cycles(series, point.checkpoint_interval)]
     for name in of_all:
@@ -130,7 +131,7 @@ def rates_of(
     if phases is not None:
         since = after_checkpoint.since_checkpoint(done, phases.after)
         images = after_checkpoint.images(done, phases)
-        for one in scattering:  # those for the checkpoint's writes come all at once
+        for one in scattering:  # the reads for the checkpoint's writes come all at once
             one["reads_of_device"] -= one["pages_read_to_write"]
     return Rates(
         layout=layout,
@@ -144,7 +145,7 @@ def rates_of(
         images_by_length=images,
         fullness=fullness(trace.relations, trace.data_block, size.data_block),
         images_spread=_images_spread(series, cycle) if has_cycles else 0.0,
-        # In a trace of slices the parts differ by their pauses.
+        # In a trace of slices the parts also differ by their pauses.
         pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
         errors=_errors([[empty, *one] for one in counts], begin, of_all) if len(counts) > 1 else {},
         since_checkpoint=since,
@@ -152,7 +153,7 @@ def rates_of(
 
 
 def _progress(trace: Recorded, series: Sequence[Counts], phases: after_checkpoint.Phases | None) -> Progress:
-    """By all marks at which the server's accesses are known."""
+    """The progress at all marks at which the server's accesses are known."""
     parts = [] if phases is None else [phases.before, phases.after]
     known = [*series[1:], *(whole(one) for replicates in parts for one in zip(*replicates, strict=True))]
     first, _ = trace.summary["times"] or (0, 1)
@@ -162,15 +163,15 @@ def _progress(trace: Recorded, series: Sequence[Counts], phases: after_checkpoin
 
 
 def _behind_whole_cycles(series: Sequence[Counts], interval: int | None) -> int:
-    """The first place behind the trace's last whole cycle of so many microseconds: a part of a cycle has no checkpoint.
-    The last place without cycles of a known length, or a whole one."""
+    """The first place after the trace's last whole cycle of so many microseconds, because a part of a cycle has no
+    checkpoint. The last place if the cycle has no known length, or none is whole."""
     cycles = int(series[-1]["time"] // interval) if interval else 0
     behind = (place for place, one in enumerate(series) if interval and cycles and one["time"] > cycles * interval)
     return next(behind, len(series) - 1)
 
 
 def _errors(replicates: Sequence[Sequence[Counts]], begin: int, of_all: Sequence[str]) -> dict[str, float]:
-    """By count, behind `begin` or of all; accesses are known."""
+    """The error of each count, after `begin` or, for `of_all`, over the whole trace. Accesses and hits have none."""
     return {
         name: error_of([one[-1][name] - (0.0 if name in of_all else one[begin][name]) for one in replicates])
         for name in COUNTS
@@ -179,7 +180,7 @@ def _errors(replicates: Sequence[Sequence[Counts]], begin: int, of_all: Sequence
 
 
 def _room(capacity: float, seen: float, total: float) -> float:
-    """The part of the pages that were not seen for which a cache has room beside those that were.
+    """The part of the unseen pages for which a cache has room beside the seen ones.
 
     >>> _room(100, 60, 80), _room(100, 60, 460), _room(100, 100, 460)
     (1.0, 0.1, 0.0)
@@ -189,7 +190,8 @@ def _room(capacity: float, seen: float, total: float) -> float:
 
 
 def _scatter(series: Sequence[dict[str, float]], name: str) -> float:
-    """Relative half width of a mean of the parts between marks (batch means: A. Law, Simulation Modeling, ch. 9)."""
+    """Relative half width of the mean over the parts between marks (batch means: A. Law, Simulation Modeling, ch.
+    9)."""
     ratios = [
         (later[name] - earlier[name]) / (later["accesses"] - earlier["accesses"])
         for earlier, later in pairwise(series)
@@ -203,19 +205,19 @@ def _scatter(series: Sequence[dict[str, float]], name: str) -> float:
 
 
 def _up_to(images: Points, cycle: float, each: float) -> Points:
-    """Images up to a cycle's end, of so many transactions, each with so many images in the mean of whole cycles. Of a
-    cycle that is short in the trace marks have the beginning, in which there are more."""
+    """Images up to the end of a cycle of so many transactions, each with `each` images in the mean of whole cycles. The
+    marks of a cycle that is short in the trace show only its beginning, which has more images."""
     last, before = images[-1] if images else (0.0, 0.0)
     return (*images, (cycle, max(before, cycle * each))) if cycle > last else images
 
 
 def _images_spread(series: Sequence[dict[str, float]], cycle: float | None) -> float:
-    """Half the range of what whole cycles have of images an access, over their mean."""
+    """Half the range of the images per access of whole cycles, over their mean."""
     if cycle is None or len(series) < 3:
         return 0.0
     times = [one["time"] for one in series]
     step, start = times[2] - times[1], 2 * times[1] - times[2]
-    # Counts between marks are not known: cycles that are short beside them are taken together.
+    # Counts between marks are not known: cycles that are short compared with the marks are joined.
     length = cycle * 1e6 * math.ceil(3 * step / (cycle * 1e6)) if step > 0 else 0.0
     ends = (
         [start + number * length for number in range(1 + int((times[-1] - start + step / 2) / length))]
@@ -233,7 +235,7 @@ def _images_spread(series: Sequence[dict[str, float]], cycle: float | None) -> f
 
 
 def _pace(series: Sequence[dict[str, float]]) -> float:
-    """Relative half width of the 95 % interval of one sixth's accesses, from the sixths of the trace."""
+    """Relative half width of the 95 % interval of the accesses of one sixth, from the sixths of the trace."""
     places = [round(part * (len(series) - 1) / _SIXTHS) for part in range(_SIXTHS + 1)]
     parts = [series[later]["accesses"] - series[earlier]["accesses"] for earlier, later in pairwise(places)]
     parts = [part for part in parts if part > 0]
@@ -246,7 +248,7 @@ def _pace(series: Sequence[dict[str, float]]) -> float:
 
 
 def _images(done: Progress, series: Sequence[dict[str, float]], cycle: float | None) -> Points:
-    """Images by transactions since the first checkpoint of the trace, up to the end of its cycle."""
+    """Images by transactions since the trace's first checkpoint, up to the end of its cycle."""
     if cycle is None:
         return ()
     start = series[1]["time"] - (series[2]["time"] - series[1]["time"]) if len(series) > 2 else 0.0

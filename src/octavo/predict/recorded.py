@@ -1,4 +1,4 @@
-"""What a trace contains about its server and workload, and whether that is enough for a prediction."""
+"""The facts about a server and its workload that a trace contains, and whether they suffice for a prediction."""
 
 import dataclasses
 import math
@@ -16,32 +16,32 @@ from octavo.trace.surface import server_buffers
 from octavo.trace.wal import Written, commits, is_commit, written
 from octavo.units import parse_duration
 
-# Fewer transactions than this are no workload.
+# With fewer transactions than this the trace is refused.
 FEWEST_TRANSACTIONS = 500
-# pg_control_checkpoint has whole seconds: a checkpoint that it says was s ago was s - 1 to s ago.
+# pg_control_checkpoint has whole seconds: a checkpoint reported as s seconds ago was between s - 1 and s seconds ago.
 _SECOND = 0.5
-# Of what a trace says of itself, so much is told.
+# The most characters quoted of a text from the trace.
 _LONGEST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What the server did from its last checkpoint's begin to the trace's; what is `None` the trace does not say."""
+    """The server's work from the begin of its last checkpoint to the begin of the trace. None: not in the trace."""
 
     wal_bytes: float
     transactions: float | None = None
     doubt: float = 0.0
-    """By what part there may be more or fewer transactions."""
+    """The relative error of the number of transactions."""
     is_counted: bool = False
-    """They are counted by their commits; else they follow from the time, at the trace's transactions per second."""
+    """Whether they were counted by their commits; otherwise they follow from the time, at the trace's transactions per
+    second."""
     image_bytes: float | None = None
     images: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recorded server. Sizes are bytes, times seconds; what is `None` the trace does not say. `…_each` is per
-    transaction."""
+    """A recorded server. Sizes are bytes, times seconds. None: not in the trace. `…_each` is per transaction."""
 
     path: Path
     summary: Summary
@@ -63,16 +63,16 @@ class Recorded:
     reads_each: float | None
     before: Before | None = None
     commits: tuple[tuple[float, float], ...] = ()
-    """Microseconds of the trace's clock, and the commits in its WAL until then; empty where they are not known."""
+    """Microseconds of the trace's clock and the commits in its WAL until then; empty where they are unknown."""
 
     @property
     def checkpoints(self) -> int:
-        """How many begin in the trace."""
+        """The number of checkpoints that begin in the trace."""
         return self.summary["events"].get("checkpoint_start", (0, 0))[0]
 
     @property
     def tps(self) -> float:
-        """Transactions a second while it was recorded."""
+        """Transactions per second during the recording."""
         return self.transactions / self.seconds
 
     @property
@@ -82,17 +82,17 @@ class Recorded:
 
     @property
     def writes_wal(self) -> bool | None:
-        """Whether transactions write WAL; a server that only reads logs a little all the same."""
+        """Whether transactions write WAL. A server that only reads still logs a little."""
         return None if self.wal_bytes_each is None else self.wal_bytes_each > 16
 
     @property
     def has_commits_by_time(self) -> bool:
-        """Whether it says how many transactions committed by a time."""
+        """Whether the trace has the number of commits by time."""
         return is_by_stretch(self.commits)
 
     @property
     def relations(self) -> list[Relation]:
-        """Those that were accessed."""
+        """The relations that were accessed."""
         accessed = {tuple(stream[:3]) for stream in self.summary["streams"]}
         return [
             one
@@ -101,12 +101,12 @@ class Recorded:
         ]
 
     def setting(self, name: str) -> str | None:
-        """A setting of the server's, as it says it."""
+        """A setting as the server reported it, or None."""
         return self.summary["settings"].get(name)
 
 
 def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
-    """Reads the trace's facts. Raises HostError where it says too little, so that nothing is predicted from it."""
+    """Reads the trace's facts. Raises HostError when it contains too little for a prediction."""
     try:
         summary = plausible(summarize(path, observe))
     except UsageError as error:
@@ -117,7 +117,8 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
     seconds = recorded_seconds(summary)
     counted, lookups = numbers.get("work_transactions"), numbers.get("work_lookups")
-    # Backends report what they counted up to a second later: transactions and lookups both, so that their ratio holds.
+    # Backends report their counters up to a second late. Transactions and lookups are equally late, so their ratio is
+    # right.
     if counted and lookups:
         transactions = summary["reads"] * counted / lookups
     else:
@@ -132,7 +133,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     def each(name: str) -> float | None:
         return numbers[name] / counted if counted and name in numbers else None
 
-    # Commits of a stretch are also those of the pauses in it.
+    # The commits of a stretch include those of its pauses.
     is_in_slices = bool(summary["events"].get("pause_microseconds"))
     wal, syncs = written(summary), numbers.get("work_wal_syncs")
     logged = wal and max(1.0, tps * wal.seconds)
@@ -165,7 +166,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
 
 
 def _before(numbers: dict[str, float], wal: Written | None, tps: float) -> Before | None:
-    """From the properties `checkpoint_…`; traces of earlier versions have the bytes of WAL alone, or nothing."""
+    """Parses the properties `checkpoint_…`. Traces of earlier versions have only the bytes of WAL, or nothing."""
     if "checkpoint_wal_bytes" not in numbers:
         return None
     found = Before(
@@ -187,7 +188,7 @@ def _before(numbers: dict[str, float], wal: Written | None, tps: float) -> Befor
 
 
 def _number(text: str) -> float | None:
-    """A number that is not below zero; what others write may be anything."""
+    """A finite number that is not negative, or None. The text may be anything."""
     try:
         value = float(text) if len(text) <= 32 else -1.0
     except ValueError:
@@ -212,10 +213,10 @@ def _refuse_damaged(path: Path, summary: Summary) -> None:
 
 
 def cycle_of(trace: Recorded, asked: float | None) -> float | None:
-    """Seconds of a checkpoint cycle that is in the trace; None where no change of a page is, so that nothing depends
-    on it.
+    """Seconds of a checkpoint cycle contained in the trace. None where no page is changed, so that nothing depends on
+    it.
 
-    Raises HostError when the trace holds no whole one.
+    Raises HostError when the trace does not contain a whole cycle.
     """
     if not trace.has_changes:
         return None
@@ -226,7 +227,7 @@ def cycle_of(trace: Recorded, asked: float | None) -> float | None:
                 "record for longer, or give a shorter --checkpoint"
             )
         return min(asked, trace.seconds)
-    if trace.checkpoints >= 2 and trace.seconds >= trace.checkpoints:  # none takes less than a second
+    if trace.checkpoints >= 2 and trace.seconds >= trace.checkpoints:  # no checkpoint takes less than a second
         return trace.seconds / trace.checkpoints
     timeout = _timeout(trace)
     if timeout is not None and timeout <= trace.seconds:

@@ -51,12 +51,12 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 
 def columns(document: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Those of which something is known."""
+    """The columns for which some row has a value."""
     return [one for one in COLUMNS if any(row["figures"][one[1]] is not None for row in document["sizes"])]
 
 
 def size_name(document: dict[str, Any], row: Row) -> str:
-    """The data block, and what differs between rows besides; the recorded one has a star."""
+    """The data block, and other properties that differ between rows. The recorded one is marked with a star."""
     name = human_size(row["data_block_bytes"])
     for field, word in (("wal_block_bytes", "WAL"), ("shared_buffers_bytes", "buffers")):
         if len({one[field] for one in document["sizes"]}) > 1:
@@ -65,7 +65,7 @@ def size_name(document: dict[str, Any], row: Row) -> str:
 
 
 def table_rows(document: dict[str, Any], show: Callable[..., str] = amount) -> list[tuple[str, ...]]:
-    """A row a size; `show` writes a figure of a form with its interval."""
+    """One row per size. `show` formats a figure and its interval."""
     chosen = columns(document)
     return [
         (size_name(document, row), *(show(row["figures"][name], form, "\n") for _, name, form in chosen))
@@ -74,7 +74,7 @@ def table_rows(document: dict[str, Any], show: Callable[..., str] = amount) -> l
 
 
 def short(interval: dict[str, Any] | None, form: str = "number", between: str = " ") -> str:
-    """A figure with how far the farther end of its interval is, for a narrow table.
+    """A figure with the distance to the farther end of its interval, for a narrow table.
 
     >>> short({"value": 1000.0, "low": 900.0, "high": 1200.0, "because": ""})
     '1000 ±20 %'
@@ -88,7 +88,7 @@ def short(interval: dict[str, Any] | None, form: str = "number", between: str = 
 
 
 def size_lines(document: dict[str, Any], show: Callable[..., str] = amount) -> list[tuple[str, ...]]:
-    """What a size needs besides: relations, descriptors, page tables; checkpoints and WAL as written."""
+    """Further needs of a size: relations, descriptors, page tables; checkpoints and WAL as written."""
     found: list[tuple[str, ...]] = []
     for row in document["sizes"]:
         memory, shown = row["memory"], row["figures"]
@@ -120,7 +120,7 @@ def _writes(document: dict[str, Any]) -> bool:
 
 
 def facts(document: dict[str, Any]) -> list[str]:
-    """What was recorded, and under what it is predicted."""
+    """The recorded values, and the conditions of the prediction."""
     was, under = document["recorded"], document["conditions"]
     found = [
         f"{was['accesses']:,} accesses",
@@ -151,7 +151,7 @@ def check_line(document: dict[str, Any]) -> str | None:
 
 
 def cheaper_lines(document: dict[str, Any]) -> list[str]:
-    """A line a change."""
+    """One line per change."""
     return [
         f"{one['change']}: TPS × {amount(one['tps_ratio'], 'ratio')} ({one['because']})"
         for one in document["recommendation"]["cheaper"]
@@ -159,14 +159,14 @@ def cheaper_lines(document: dict[str, Any]) -> list[str]:
 
 
 def break_even_lines(document: dict[str, Any]) -> list[str]:
-    """How long a page of each size may lie unused."""
+    """How long a page of each size may stay unused in memory."""
     return [
         f"{human_size(one['data_block_bytes'])}: {numbers.seconds(one['seconds'])}" for one in document["break_even"]
     ]
 
 
 def troubles(document: dict[str, Any]) -> list[str]:
-    """What would not fit, once for each size."""
+    """What would not fit, one line for each size."""
     found: list[str] = []
     for row in document["sizes"]:
         found += [f"{human_size(row['data_block_bytes'])}: {line}" for line in row["troubles"]]
@@ -183,7 +183,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
 
 
 def view(document: dict[str, Any]) -> Group:
-    """Everything, most important first."""
+    """The whole view, most important first."""
     advice = document["recommendation"]
     heads = ("data block", *(head for head, _, _ in columns(document)))
     parts: list[Any] = [Text(advice["sentence"]), Text(", ".join(facts(document))), Text()]

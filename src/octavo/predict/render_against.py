@@ -12,7 +12,7 @@ from octavo.units import human_count, human_size
 
 
 def view(document: dict[str, Any]) -> Group:
-    """How far the figures are off, then each of them."""
+    """The errors of the figures in summary, then each point."""
     return Group(
         Text("Error of the predictions:"),
         _summary(document["summary"]),
@@ -24,7 +24,7 @@ def view(document: dict[str, Any]) -> Group:
 
 
 def best_line(one: dict[str, Any]) -> str:
-    """Which block was named.
+    """The predicted and the measured best block.
 
     >>> best_line({"device": "native", "shared_buffers_bytes": 2**26, "memory_bytes": None, "clients": 4,
     ...            "predicted_block_bytes": 4096, "measured_block_bytes": 4096, "lost": 0.0, "workload": None})

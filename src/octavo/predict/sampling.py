@@ -1,4 +1,4 @@
-"""The pages of a trace for which servers are simulated: all of them, or, for a large trace, a sample.
+"""The pages of a trace on which servers are simulated: all of them or, for a large trace, a sample.
 
 A sample is several smaller traces (replicates), each of a share of the extents of 64 pages, with caches smaller in
 proportion (`crates/octavo-core/src/simulate/parts.rs`). The error follows from the differences between replicates.
@@ -15,21 +15,21 @@ from octavo.predict.recorded import Recorded
 
 REPLICATES = 4
 EXTENT = 64
-"""Pages of the trace that are in a sample together."""
+"""The number of consecutive pages that a sample takes or leaves together."""
 _SCALES = (64, 32, 16, 8)
-# What a sample has at least: accesses and extents of all replicates, buffers and readahead windows of each cache.
+# The least sizes of a sample: accesses and extents of all replicates, buffers and readahead windows of each cache.
 _LEAST_ACCESSES = 10_000_000
 _LEAST_EXTENTS = 1000
 _LEAST_BUFFERS = 128
 _LEAST_WINDOWS = 16
-# How far the counts of miniatures may be off besides (`miniatures_count_as_whole_servers_do`): small caches and rings.
+# The additional error of miniatures' counts (`miniatures_count_as_whole_servers_do`): small caches and rings.
 MODEL_ERROR = 0.02
 _SURE = 0.975
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """So many replicates, each with one page of `scale`; one of one is all pages."""
+    """A number of replicates, each with one page out of `scale`. One replicate at scale 1 is all pages."""
 
     replicates: int = 1
     scale: int = 1
@@ -42,7 +42,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """A server's caches as far as they are too small for a miniature. Without a page cache it is None."""
+    """The sizes of a server's caches, which must not be too small for a miniature. `page_cache`: None without one."""
 
     buffers: float
     page_cache: float | None
@@ -50,8 +50,8 @@ class Caches:
 
 
 def sample_of(trace: Recorded, caches: Sequence[Caches]) -> Sample:
-    """The smallest sample that has enough of everything; all pages of traces of less than 20 million accesses, of few
-    pages, and with small caches."""
+    """The smallest sample that is large enough. All pages for traces of less than 20 million accesses, of few pages, or
+    with small caches."""
     summary = trace.summary
     accesses = summary["reads"] + summary["extends"] + summary["changes"] + summary["full_page_images"]
     extents = sum(one["blocks"] for one in trace.relations) / EXTENT
@@ -70,7 +70,7 @@ def sample_of(trace: Recorded, caches: Sequence[Caches]) -> Sample:
 
 
 def error_of(values: Sequence[float]) -> float:
-    """Relative half width of the 95 % interval of the mean of replicates, with what miniatures are off.
+    """Relative half width of the 95 % interval of the mean of replicates, including the model error of miniatures.
 
     >>> error_of([100.0, 100.0, 100.0, 100.0]), round(error_of([99.0, 101.0, 100.0, 100.0]), 4), error_of([0.0, 0.0])
     (0.02, 0.0238, 0.0)

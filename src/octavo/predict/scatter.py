@@ -22,7 +22,8 @@ _TITLES = {
 
 
 def scatter(points: Sequence[dict[str, Any]]) -> Chart:
-    """Points of `against.compare`; vertical bars are the intervals. Figures of no point have no panel."""
+    """A chart of the points of `against.compare`; vertical bars are the intervals. Figures without points have no
+    panel."""
     shown = [name for name in _TITLES if any(one["metric"] == name for one in points)]
     panels = [
         _panel(_TITLES[name], [one for one in points if one["metric"] == name], has_legend=name == shown[0])

@@ -1,4 +1,4 @@
-"""Simulates the trace on servers of every size: the reads and writes of a transaction once caches are warm."""
+"""Simulates the trace on servers of every size: reads and writes per transaction once caches are warm."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from octavo.trace.files import Observe, ignore_progress, reading
 
 
 def chosen_sample(trace: Recorded, sizes: Sequence[Size]) -> Sample:
-    """The sample on which these sizes can be simulated."""
+    """The sample that suffices for simulating these sizes."""
     caches = [
         Caches(
             point.shared_buffers / size.data_block,
@@ -35,8 +35,8 @@ def simulate(
     threads: int = 0,
     sample: Sample | None = None,
 ) -> dict[Size, list[Rates]]:
-    """Rates of every size, one for each layout; without a sample from all pages. Raises UsageError for what cannot be
-    simulated, HostError for what cannot be read."""
+    """The rates of every size, one for each layout; without a sample from all pages. Raises UsageError for what cannot
+    be simulated, HostError when the trace cannot be read."""
     sample = sample or Sample()
     keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
     points = [simulated_server(trace, size, layout, cycle) for size, layout in keys]

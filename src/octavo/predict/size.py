@@ -14,8 +14,8 @@ from octavo.trace.surface import combine_limit, rings
 from octavo.units import parse_size
 
 MARKS = 24
-"""Parts of the trace between which counts are taken down."""
-# PostgreSQL's defaults, where the trace does not have the setting. It keeps files for the WAL of more than a cycle: a
+"""The number of parts of the trace between which counts are recorded."""
+# PostgreSQL's defaults, for settings that are not in the trace. It keeps the files for the WAL of more than a cycle: a
 # tenth more than the last one's, until the next checkpoint has ended (XLOGfileslop).
 _DEFAULTS = {
     "min_wal_size": "80MB", "max_wal_size": "1GB", "wal_segment_size": "16MB", "checkpoint_completion_target": "0.9",
@@ -26,32 +26,32 @@ _MOST_KEPT = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A server that is predicted. Sizes are bytes; without memory nothing below shared buffers is simulated."""
+    """A server to be predicted. Sizes are bytes. Without `memory` the page cache and the device are not simulated."""
 
     data_block: int
     shared_buffers: int
     memory: int | None
     kernel_page: int = 4096
     data_factor: float = 1.0
-    """So many times the data, as skewed as they are: caches hold so much less of them."""
+    """A multiple of the recorded data with the same skew: caches hold a correspondingly smaller part of it."""
     is_as_recorded: bool = False
     """Checkpoints are where the trace has them."""
     has_checkpoints: bool = True
-    """Else it is the time after one and before the next: only evicted pages are written, and at first they are clean.
-    """
+    """False: the time after a checkpoint and before the next one. Only evicted pages are written, first clean ones."""
     readahead: int | None = None
-    """read_ahead_kb of the device in bytes; None: as the trace says it, or 128 kB."""
+    """read_ahead_kb of the device, in bytes; None: as in the trace, or 128 kB."""
     dirty_background: int | None = None
-    """Above which the kernel writes; None: a tenth of the page cache."""
+    """The dirty bytes above which the kernel writes back; None: a tenth of the page cache."""
     pace: float = 1.0
-    """Its transactions a second over those of the trace: the background writer and the kernel, which go by the clock,
-    have so many more of them in each round."""
+    """The predicted transactions per second over those of the trace. The background writer and the kernel work by the
+    clock, so each of their rounds has this many times as many transactions."""
     slice_seconds: float | None = None
-    """It runs so long at once, and is frozen while others do (docs/plan.md, slices); None: it always runs."""
+    """The length of a slice: the server runs this long, then is frozen while others run (docs/plan.md, slices). None:
+    it always runs."""
 
 
 def layouts(own: int, block: int) -> tuple[str, ...]:
-    """How accesses are dealt to the parts of a page: the likely way first, then both ends of what is likely.
+    """The ways to distribute accesses over the parts of a page: the likely one first, then the two ends of the range.
 
     >>> layouts(8192, 4096), layouts(8192, 32768)
     (('self_similar', 'self_similar_together', 'self_similar_apart'), ('merged',))
@@ -62,8 +62,9 @@ def layouts(own: int, block: int) -> tuple[str, ...]:
 
 
 def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | None) -> SimulatedServer:
-    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less. `cycle`
-    are seconds between checkpoints of the predicted server; None: where the trace has them, or none."""
+    """A server whose caches hold the same part of the relations as the predicted one's: they are smaller where a page
+    holds fewer rows. `cycle`: seconds between checkpoints of the predicted server; None: where the trace has them, or
+    none."""
     interval: float | None = None
     if cycle is not None and not size.is_as_recorded:
         interval = traced_seconds(trace, size, cycle) if size.has_checkpoints else middle(trace)
@@ -91,12 +92,12 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
 
 
 def _at_its_pace(found: SimulatedServer, size: Size) -> SimulatedServer:
-    """The background writer and the kernel's 30 s go by the clock: here by the trace's, where the server is faster or
-    slower.
+    """Converts the intervals of the background writer and the kernel's 30 s, which go by the clock, to the trace's
+    clock, where the predicted server is faster or slower.
 
-    In slices the background writer's sleep (WaitLatch of bgwriter.c) ends while the server is frozen: it has a round
-    when a slice begins, and the next ones as ever. How many buffers a round passes at least depends on none of this:
-    BgBufferSync takes its part of the pool from bgwriter_delay as it is set.
+    In slices the background writer's sleep (WaitLatch in bgwriter.c) ends while the server is frozen: it has a round
+    when a slice begins, and the next ones at its usual interval. The least number of buffers that a round scans does
+    not depend on this: BgBufferSync computes its part of the pool from the configured bgwriter_delay.
     """
     delay = float(found.writer_delay)
     if size.slice_seconds is not None:
@@ -111,19 +112,19 @@ def _at_its_pace(found: SimulatedServer, size: Size) -> SimulatedServer:
 def traced_seconds(trace: Recorded, size: Size, cycle: float) -> float:
     """Seconds of the trace in which a page is accessed as often as in a checkpoint cycle of the predicted server.
 
-    With four times the data the same accesses are of four times as many pages, each of which has a quarter of them. A
-    page of the trace stands for four, and has in a second what each of them has in four. With less data a cycle is
-    longer than the recorded one, but not longer than what the trace has.
+    With four times the data the same accesses go to four times as many pages, so each gets a quarter of them. A page of
+    the trace stands for four, and has in one second the accesses that each of them has in four. With less data a cycle
+    is longer than the recorded one, but not longer than the trace.
     """
     first, last = trace.summary["times"] or (0, 1)
     return min(cycle / size.data_factor, max(cycle, (last - first) / 1e6 * (MARKS - 1) / MARKS))
 
 
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
-    """WAL that passes through the page cache: bytes a second without images, as the trace has it, and of an image at
-    this size; without changes of pages no images are simulated. Where caches are made smaller instead of data larger,
-    less of it is kept. A transaction has as much of it as ever: with four times the data a second of the trace is four
-    of the server's, and a byte in its caches stands for four.
+    """The WAL that passes through the page cache: bytes per second without images, as in the trace, and bytes per image
+    at this size. Without page changes no images are simulated. Where caches are made smaller instead of data larger,
+    less WAL is kept. A transaction's WAL does not change: with four times the data a second of the trace is four of the
+    server's, and a byte in the simulated caches stands for four.
     """
     growth = shrunk / size.data_factor
     if trace.wal_bytes_each is None or not trace.writes_wal:
@@ -131,7 +132,7 @@ def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> 
     logged = trace.wal_bytes_each * trace.tps
     told = {name: trace.setting(name) or text for name, text in _DEFAULTS.items()}
     kept = parse_size(told["max_wal_size"])
-    if trace.setting("wal_level") == "minimal":  # the kernel is told to forget a file that is full (XLogFileClose)
+    if trace.setting("wal_level") == "minimal":  # the kernel drops a full file from its cache (XLogFileClose)
         kept = parse_size(told["wal_segment_size"])
     elif cycle is not None:
         cycles = _SPARE * (1 + float(told["checkpoint_completion_target"]))

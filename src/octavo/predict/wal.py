@@ -1,25 +1,25 @@
-"""WAL of a transaction at other data and WAL blocks: records, full-page images, headers, and the bytes written.
+"""WAL per transaction at other data and WAL blocks: records, full-page images, headers, and the bytes written.
 
-Records hardly depend on the data block. The first change of a page after a checkpoint began puts the page into the WAL
-without the hole in its middle (xloginsert.c); the simulation gives the number of these. Each WAL page has a header of
-24 bytes (xlog_internal.h). A flush writes whole WAL pages, so on average one page more than the new WAL
-(docs/experiments/ oltp-blocks.md, "WAL written against generated").
+Records hardly depend on the data block. The first change of a page after the begin of a checkpoint writes the page into
+the WAL without the hole in its middle (xloginsert.c); the simulation gives the number of these images. Each WAL page
+has a header of 24 bytes (xlog_internal.h). A flush writes whole WAL pages, so on average one page more than the new WAL
+(docs/experiments/oltp-blocks.md, "WAL written against generated").
 """
 
 from dataclasses import dataclass
 
 LIKELY_FILL = 0.95
-"""Of pages whose images are in the WAL, where nobody counted it."""
+"""The fill of pages whose images are in the WAL, where it was not counted."""
 _PAGE_HEADER = 24
-# Of an image: its header and compression's, block reference and record header when it stands alone.
+# Bytes of an image's headers: its own and compression's, the block reference, and the record header if it stands alone.
 _IMAGE_HEADER = 32
-# No record is shorter (SizeOfXLogRecord).
+# The length of the shortest record (SizeOfXLogRecord).
 _RECORD_HEADER = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Wal:
-    """Bytes of a transaction."""
+    """WAL bytes per transaction."""
 
     records: float
     images: float
@@ -28,12 +28,12 @@ class Wal:
 
     @property
     def generated(self) -> float:
-        """All that enters the stream."""
+        """All bytes that enter the WAL stream."""
         return self.records + self.images + self.headers
 
 
 def image_bytes(block: int, fill: float) -> float:
-    """Of an image of a page that is filled so far.
+    """Bytes of the image of a page that is filled to `fill`.
 
     >>> round(image_bytes(8192, 0.5))
     4128
@@ -51,12 +51,12 @@ def image_fill(block: int, amount: float) -> float:
 
 
 def without_headers(generated: float, wal_block: int) -> float:
-    """So much WAL without the headers of its pages."""
+    """The bytes of WAL without its page headers."""
     return generated * (1 - _PAGE_HEADER / wal_block)
 
 
 def record_bytes(generated: float, wal_block: int, images: float, block: int, fill: float, records: float) -> float:
-    """What of a recorded server's WAL was neither images nor headers; at least what its records' own headers are.
+    """The part of a recorded server's WAL that is neither images nor headers; at least its records' own headers.
 
     >>> round(record_bytes(9000.0, 8192, 1.0, 8192, 0.95, 5.0))
     1159
@@ -66,7 +66,7 @@ def record_bytes(generated: float, wal_block: int, images: float, block: int, fi
 
 
 def wal_of(records: float, images: float, block: int, fill: float, wal_block: int, commits_a_sync: float | None) -> Wal:
-    """WAL with so many images of a transaction. Transactions that share a flush share its last page.
+    """The WAL of a transaction with so many images. Transactions that share a flush share its last page.
 
     0.8 kB of records, two commits a flush, pages of 64 kB: 32 times as much is written as generated.
 

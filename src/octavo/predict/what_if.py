@@ -12,7 +12,7 @@ _WAY_OUT = "write transactions=2x, data=4x or device=gp3:6000/250"
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Times the recorded one; `device` as --device has it."""
+    """Multiples of the recorded values; `device` as in --device."""
 
     transactions: float = 1.0
     data: float = 1.0
@@ -20,7 +20,7 @@ class WhatIf:
 
 
 def what_if(texts: Sequence[str]) -> WhatIf:
-    """What was asked, each a word of its own. Raises UsageError.
+    """Parses the words of the option. Raises UsageError.
 
     >>> what_if(["transactions=2x", "data=4"])
     WhatIf(transactions=2.0, data=4.0, device=None)

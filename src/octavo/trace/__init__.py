@@ -1,1 +1,1 @@
-"""Recorded page accesses of a server, and the simulation of other cache and page sizes on them."""
+"""Recorded page accesses of a server, and simulations of other cache and page sizes on them."""

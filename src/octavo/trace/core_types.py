@@ -35,10 +35,10 @@ class WalStretch(TypedDict):
     records: int
     full_page_images: int
     bytes: int
-    """Of the records, with their images."""
+    """Bytes of the records, including their images."""
     full_page_image_bytes: int
     growth_bytes: int
-    """By how much the WAL grew: records, what aligns them, and page headers. Of all records only."""
+    """The growth of the WAL: records, their alignment, and page headers. Only for all records."""
 
 
 class Summary(TypedDict):
@@ -47,7 +47,7 @@ class Summary(TypedDict):
     page_size: int
     reads: int
     pins: int
-    """Of the reads those of pages that the backend had pinned already."""
+    """The reads of pages that the backend had already pinned."""
     extends: int
     changes: int
     full_page_images: int
@@ -60,7 +60,7 @@ class Summary(TypedDict):
     relations: list[Relation]
     wal: list[WalStretch]
     events: dict[str, tuple[int, int]]
-    """By kind: how many, and the sum of their counts."""
+    """By kind: the number of events, and the sum of their counts."""
     missing: Missing
 
 
@@ -74,7 +74,7 @@ class Totals(TypedDict):
 
 
 class Curve(TypedDict):
-    """LRU hit ratios of pages of one size at the capacities that were asked for."""
+    """LRU hit ratios of pages of one size at the requested capacities."""
 
     page_size: int
     layout: Literal["merged", "spread", "concentrated"]
@@ -84,7 +84,7 @@ class Curve(TypedDict):
 
 
 class BufferPoint(TypedDict):
-    """The counts of PostgreSQL's buffer manager; for a sample all counts are those of the sample."""
+    """The counts of PostgreSQL's buffer manager; for a sample, only those of the sample."""
 
     page_size: int
     shared_buffers: int
@@ -108,7 +108,7 @@ class PageCacheCounts(TypedDict):
     pages_missing: int
     pages_read_to_write: int
     pages_read_first: int
-    """Pages that were read and had never been in the page cache."""
+    """Pages that were read for the first time: they had never been in the page cache."""
     device_reads: int
     device_read_bytes: int
     device_writes: int
@@ -121,13 +121,13 @@ class SimulationSnapshot(TypedDict):
 
     time: int
     trace_accesses: int
-    """Of the trace until then, and those of them that are in the server's sample."""
+    """Accesses in the trace until then, and the part of them that is in the server's sample."""
     taken_accesses: int
     accesses: int
     hits: int
     reads: int
     first_reads: int
-    """Reads of blocks that nobody had accessed before."""
+    """Reads of blocks that had not been accessed before."""
     extends: int
     evictions: int
     dirty_evictions: int
@@ -135,7 +135,7 @@ class SimulationSnapshot(TypedDict):
     writer_writes: int
     full_page_images: int
     requests: int
-    """Reads that it asked the kernel for, and their bytes."""
+    """The server's read requests to the kernel, and their bytes."""
     requested_bytes: int
     page_cache: PageCacheCounts | None
 

@@ -1,4 +1,4 @@
-"""Traces as files: read, cut, converted. Errors of the core become errors that a user can act on."""
+"""Traces as files: reads, cuts and converts them. Errors of the core become errors that a user can act on."""
 
 import errno
 import os
@@ -17,18 +17,18 @@ Observe = Callable[[int], object]
 
 READABLE = ("csv", "oracle-general", "iolog", "blktrace")
 WRITABLE = ("csv", "oracle-general", "iolog")
-# More lost accesses than this part of all, and a trace says less than it seems to.
+# A trace that lost a larger part of its accesses than this is misleading.
 MOST_LOST = 0.001
 # The source of a trace that has no page accesses.
 COUNTERS = "counters of the server"
-# Of a file that is written, whatever else is read meanwhile.
+# Errors of the file being written, not of one that is read at the same time.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
 def reading(path: Path) -> Generator[Path, None, None]:
-    """A path by which the core reads the file opened here, never through a link that others could have created.
+    """Opens the file and yields a path by which the core reads it, never through a link that others could have created.
 
     Raises UsageError if it does not exist, is not a trace or cannot be simulated, HostError if it cannot be read.
     """
@@ -48,14 +48,15 @@ def reading(path: Path) -> Generator[Path, None, None]:
 
 
 def opened_as(descriptor: int) -> Path:
-    """A path by which the core opens an open file again: the same one, whatever is at its name by then (proc(5))."""
+    """A path by which the core opens an open file again: the same file, even if its name now leads elsewhere
+    (proc(5))."""
     return Path(f"/proc/self/fd/{descriptor}")
 
 
 @contextmanager
 def replacing(target: Path) -> Generator[Path, None, None]:
-    """A file to write, which replaces the target on success. Raises HostError if it cannot be created, or the disk is
-    full."""
+    """Yields a file to write, which replaces the target on success. Raises HostError if it cannot be created, or the
+    disk is full."""
     target = target.absolute()
     refuse_planted(target.parent)
     refuse_planted(target)
@@ -78,7 +79,7 @@ def replacing(target: Path) -> Generator[Path, None, None]:
 
 
 def ignore_progress(_accesses: int) -> None:
-    """For callers that show no progress."""
+    """Does nothing: for callers that show no progress."""
 
 
 def summarize(path: Path, observe: Observe = ignore_progress) -> Summary:
@@ -88,7 +89,7 @@ def summarize(path: Path, observe: Observe = ignore_progress) -> Summary:
 
 
 def require_accesses(path: Path, summary: Summary) -> None:
-    """Raises HostError for a trace that has none: there is nothing to simulate."""
+    """Raises HostError for a trace without accesses, which cannot be simulated."""
     if summary["reads"] + summary["extends"]:
         return
     if summary["properties"].get("source") == COUNTERS:
@@ -100,7 +101,7 @@ def require_accesses(path: Path, summary: Summary) -> None:
 
 
 def lost_share(summary: Summary) -> float:
-    """The part of all accesses that are known to be lost: when it was recorded, or from the file since."""
+    """The part of all accesses that is known to be lost, during the recording or from the file since then."""
     there = summary["reads"] + summary["extends"]
     lost = summary["events"].get("lost", (0, 0))[1] + summary["missing"]["accesses"]
     return lost / (there + lost) if lost else 0.0
@@ -114,22 +115,23 @@ def cut(
     relation: int | None,
     observe: Observe = ignore_progress,
 ) -> tuple[int, Missing]:
-    """Writes the part from `start` to `until` (seconds since the trace's beginning). Returns its accesses, and what of
-    the source is missing. Raises as `summarize`, and HostError when the target cannot be written."""
+    """Writes the part from `start` to `until` (seconds since the trace's beginning). Returns the number of its
+    accesses, and the missing parts of the source. Raises the errors of `summarize`, and HostError when the target
+    cannot be written."""
     last = 2**64 - 1 if until is None else round(until * 1e6)
     with reading(source) as opened, replacing(target) as beside:
         return _core.trace_cut(opened, beside, round(start * 1e6), last, relation, observe)
 
 
 def import_(source: Path, format: str, target: Path, page_size: int) -> int:
-    """Converts another program's trace. Returns its accesses. Raises UsageError if the file does not have this
-    format."""
+    """Converts another program's trace. Returns the number of its accesses. Raises UsageError if the file does not have
+    this format."""
     properties = [("recorder", f"octavo trace convert --from {format}"), ("source", format)]
     with reading(source) as opened, replacing(target) as beside:
         return _core.trace_import(opened, format, beside, page_size, properties)
 
 
 def export(source: Path, format: str, target: Path) -> Missing:
-    """Writes a trace as another program reads it. Returns what of it is missing. Raises as `summarize`."""
+    """Writes a trace in another program's format. Returns its missing parts. Raises the errors of `summarize`."""
     with reading(source) as opened, replacing(target) as beside:
         return _core.trace_export(opened, format, beside)

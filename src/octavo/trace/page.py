@@ -1,4 +1,4 @@
-"""A surface as one self-contained HTML page in the look of the reports: no network, no JavaScript, SVG inlined."""
+"""A surface as one self-contained HTML page in the style of the reports: no network, no JavaScript, SVG inlined."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _MB = 1024**2
 
 
 def render(document: dict[str, Any]) -> str:
-    """The page; every text of the document is escaped."""
+    """The page; all text of the document is escaped."""
     accessed = "Bytes of all accessed pages: larger pages include data that was not accessed."
     figures = [figure(hit_ratios(document), _caption(document)), figure(working_sets(document), accessed)]
     return (
@@ -139,7 +139,7 @@ def hit_ratios(document: dict[str, Any]) -> Chart:
 
 
 def _useful_end(document: dict[str, Any]) -> int:
-    """An octave beyond the last capacity that still gains."""
+    """The end of the axis: twice the last capacity that still improves the hit ratio."""
     curves, capacities = document["curves"], document["capacities_bytes"]
     last = max(
         next(c for c, ratio in zip(capacities, curve["hit_ratios"], strict=True) if ratio >= curve["hit_ratios"][-1])
@@ -149,7 +149,7 @@ def _useful_end(document: dict[str, Any]) -> int:
 
 
 def working_sets(document: dict[str, Any]) -> Chart:
-    """A bar for each curve."""
+    """A chart with one bar per curve."""
     rows = [
         {
             "name": curve_name(curve),

@@ -1,6 +1,6 @@
-"""A trace that several workers simulate, each in its own pass. Page sizes are separate, which changes no curve. With
-more workers than sizes, the pages of a size are divided by hash, and each part estimates the whole curve (SHARDS,
-Waldspurger et al., FAST 2015); the parts are combined into one estimate."""
+"""Simulation of a trace by several workers, each in its own pass. Page sizes are simulated separately, which changes no
+curve. With more workers than sizes, the pages of a size are divided by hash, and each part estimates the whole curve
+(SHARDS, Waldspurger et al., FAST 2015); the parts are combined into one estimate."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from octavo.trace.core_types import Curve
 
-# Into more parts the pages of a size are not divided: each of them reads the whole trace.
+# The most parts into which the pages of a size are divided: each part reads the whole trace.
 MOST_PARTS = 1024
-# Of simulating a size smaller than the trace's own, to that of another: pages are more, and accessed in random places.
+# The cost of simulating a size below the trace's own, relative to another: it has more pages, accessed at random
+# places.
 _COST_OF_SMALLER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The work of one pass: pages of these sizes (bytes), the k-th of n parts of them by hash, from 0 on.
+    """The work of one pass: pages of these sizes (bytes), the k-th of n parts of them by hash, k from 0.
     `concentrated`: the smaller sizes whose concentrated curve follows from one of these."""
 
     sizes: tuple[int, ...]
@@ -25,7 +26,7 @@ class Share:
 
 
 def shares(own: int, sizes: Sequence[int], workers: int, parts: int | None = None) -> list[Share]:
-    """The shares for so many workers of a trace with pages of `own` bytes: about as many shares, of about equal cost.
+    """The shares of a trace with pages of `own` bytes: about as many as there are workers, of about equal cost.
 
     Pages are divided into `parts`; by default only if there are more workers than sizes.
 
@@ -45,7 +46,7 @@ def shares(own: int, sizes: Sequence[int], workers: int, parts: int | None = Non
         counts = dict.fromkeys(every, 1)
         for _ in range(min(workers, MOST_PARTS) - len(every)):
             counts[max(every, key=lambda size: cost[size] / counts[size])] += 1
-        # What is ready before the slowest need not be divided further: an estimate less.
+        # A size that is done before the slowest one is not divided further: fewer of its values are then estimates.
         slowest = max(cost[size] / count for size, count in counts.items())
         counts = {size: math.ceil(cost[size] / slowest - 1e-9) for size in every}
         return [share([size], (part, count)) for size, count in counts.items() for part in range(count)]
@@ -56,7 +57,7 @@ def shares(own: int, sizes: Sequence[int], workers: int, parts: int | None = Non
 
 
 def assembled(sizes: Sequence[int], answers: Sequence[Sequence[Curve]]) -> list[Curve]:
-    """The curves of these sizes out of those of all shares."""
+    """Assembles the curves of these sizes from those of all shares."""
     found: dict[tuple[int, str], list[Curve]] = {}
     for curve in (one for curves in answers for one in curves if one["page_size"] in sizes):
         found.setdefault((curve["page_size"], curve["layout"]), []).append(curve)
@@ -64,10 +65,10 @@ def assembled(sizes: Sequence[int], answers: Sequence[Sequence[Curve]]) -> list[
 
 
 def merged(parts: Sequence[Sequence[Curve]]) -> list[Curve]:
-    """The curves of all parts as one of each: the mean of estimates that are each unbiased, of disjoint pages.
+    """Combines the curves of all parts: the mean of unbiased estimates on disjoint pages.
 
-    Its standard error is that of a mean of independent estimates, which is too large rather than too small where the
-    parts are all pages: no page is left to chance then.
+    Its standard error is that of a mean of independent estimates. If the parts cover all pages this is too large rather
+    than too small, because no page is left to chance.
 
     >>> one = {"page_size": 8192, "layout": "merged", "pages": 3.0, "hit_ratios": [0.5], "standard_errors": [0.04]}
     >>> merged([[one], [{**one, "hit_ratios": [0.7], "standard_errors": [0.03]}]])[0]["hit_ratios"]

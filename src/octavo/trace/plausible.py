@@ -1,5 +1,5 @@
-"""Plausible server settings from a trace: a trace may come from anybody, and its values become sizes, counts and
-divisors of a simulation. Values that no server can have are left out, as if the trace did not contain them.
+"""Plausible server settings from a trace. A trace may come from anybody, and its values become sizes, counts and
+divisors of a simulation. Values that no server can have are removed, as if the trace did not contain them.
 
 Limits of settings are PostgreSQL's own (pg_settings, min_val and max_val) or wider.
 """
@@ -78,7 +78,7 @@ _PROPERTIES: dict[str, Check] = {
 
 
 def plausible(summary: Summary) -> Summary:
-    """The same, without what no server has."""
+    """The summary without values that no server can have."""
     return {
         **summary,
         "settings": _kept(summary["settings"], _SETTINGS),

@@ -21,7 +21,7 @@ _LAYOUTS = {"merged": "", "spread": ", spread", "concentrated": ", concentrated"
 
 
 def ratio(share: float | None) -> str:
-    """A hit ratio in percent, with two decimals: what matters is how far it is from 100.
+    """A hit ratio in percent with two decimals, because its distance from 100 is what matters.
 
     >>> ratio(0.98765), ratio(None)
     ('98.77 %', '–')
@@ -30,7 +30,7 @@ def ratio(share: float | None) -> str:
 
 
 def curve_name(curve: dict[str, Any]) -> str:
-    """The page size, and for split pages how.
+    """The page size, and the layout of split pages.
 
     >>> curve_name({"page_size_bytes": 4096, "layout": "spread"})
     '4 kB, spread'
@@ -40,11 +40,11 @@ def curve_name(curve: dict[str, Any]) -> str:
 
 def verdict(document: dict[str, Any]) -> str:
     """The first sentence: the page size with the best hit ratio at the server's shared_buffers, compared with the
-    trace's."""
+    trace's page size."""
     buffers, own = document["shared_buffers_bytes"], document["own_page_size_bytes"]
     if buffers is None:
         return "The trace does not contain shared_buffers; pass --shared-buffers."
-    lowest: dict[int, float] = {}  # of smaller pages the worse end counts: the better one is not sure
+    lowest: dict[int, float] = {}  # for smaller pages the worse end counts, because the better one is not certain
     for curve in document["curves"]:
         size = curve["page_size_bytes"]
         lowest[size] = min(curve["at_server"], lowest.get(size, 1.0))
@@ -57,7 +57,7 @@ def verdict(document: dict[str, Any]) -> str:
 
 
 def missing_lines(summary: Summary) -> list[str]:
-    """The missing parts of a trace, a line each."""
+    """The missing parts of a trace, one line each."""
     missing, found = summary["missing"], list[str]()
     if missing["accesses"] or missing["bytes"]:
         found.append(f"damaged: {missing['accesses']:,} accesses and {missing['bytes']:,} bytes cannot be read")
@@ -71,7 +71,7 @@ def missing_lines(summary: Summary) -> list[str]:
 
 
 def summary_view(summary: Summary, size: int) -> Group:
-    """A trace in a few lines; `size` is its file's."""
+    """A trace in a few lines. `size` is its file size in bytes."""
     accesses = summary["reads"] + summary["extends"]
     times = summary["times"]
     seconds = (times[1] - times[0]) / 1e6 if times else 0.0
@@ -103,7 +103,7 @@ def summary_view(summary: Summary, size: int) -> Group:
 
 
 def _counted(properties: Mapping[str, str]) -> list[str]:
-    """What the server counted, where the trace says it: the hit ratio, and how its buffers were used."""
+    """The server's own counters, if the trace has them: the hit ratio, and the usage of its buffers."""
     lines = list[str]()
     lookups, reads = (_whole(properties.get(name)) for name in ("work_lookups", "work_reads"))
     if lookups and reads is not None:
@@ -121,7 +121,7 @@ def _counted(properties: Mapping[str, str]) -> list[str]:
 
 
 def _whole(text: str | None) -> int | None:
-    """A whole number; what others write may be anything.
+    """A whole number, or None. The text may be anything.
 
     >>> _whole("12"), _whole("-1"), _whole(None), _whole("x" * 99)
     (12, None, None, None)
@@ -171,7 +171,7 @@ def _streams(summary: Summary, accesses: int) -> Table:
 
 
 def surface_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A row a curve: page size, hit ratio at the server's size, knee, enough, working set."""
+    """One row per curve: page size, hit ratio at the server's size, knee, enough, working set."""
     sweeps = {
         point["page_size"]: point["hit_ratio"]
         for point in document["clock_sweep"]
@@ -194,7 +194,7 @@ SURFACE_HEADS = ("page size", "LRU here", "clock sweep here", "knee", "99 % of t
 
 
 def surface_view(document: dict[str, Any]) -> Group:
-    """The verdict, a table, and what limits it."""
+    """The verdict, a table, and the limitations."""
     table = Table(box=None, pad_edge=False)
     for column in SURFACE_HEADS:
         table.add_column(column, justify="left" if column == SURFACE_HEADS[0] else "right")

@@ -14,7 +14,7 @@ from octavo.units import human_size
 _LAYOUTS = {"merged": "", "spread": ", spread", "concentrated": ", concentrated"}
 _Server = dict[str, Any]
 
-# Settings that are columns only where servers differ in them.
+# Settings that have a column only if the servers differ in them.
 _SETTINGS: tuple[tuple[str, str], ...] = (
     ("page_cache_bytes", "page cache"),
     ("kernel_page_bytes", "kernel page"),
@@ -33,7 +33,7 @@ def server_name(server: _Server) -> str:
 
 
 def servers_verdict(document: dict[str, Any]) -> str:
-    """The first sentence: which server reads the least from the device, or from the kernel where there is no device."""
+    """The first sentence: the server that reads the least from the device, or from the kernel if there is no device."""
     servers: list[_Server] = document["servers"]
     has_device = servers[0]["page_cache"] is not None
     key = "device_reads" if has_device else "requests"
@@ -93,7 +93,7 @@ def _columns(document: dict[str, Any]) -> list[tuple[str, Callable[[_Server], st
 
 
 def servers_view(document: dict[str, Any]) -> Group:
-    """The verdict, a row a server, and what limits it."""
+    """The verdict, one row per server, and the limitations."""
     columns = _columns(document)
     table = Table(box=None, pad_edge=False)
     for name, _ in columns:

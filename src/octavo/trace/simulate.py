@@ -18,28 +18,28 @@ from octavo.units import format_size, human_size, parse_duration, parse_size
 
 SCHEMA_VERSION = 1
 KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
-# Of the kernel where neither the trace nor an option says it: memory pages of most machines, and the default of
-# read_ahead_kb and max_sectors_kb (Documentation/ABI/stable/sysfs-block).
+# Defaults of the kernel, for values that neither the trace nor an option has: the memory page of most machines, and the
+# defaults of read_ahead_kb and max_sectors_kb (Documentation/ABI/stable/sysfs-block).
 KERNEL_PAGE = 4096
 READAHEAD = 128 * 1024
 LARGEST_REQUEST = 1280 * 1024
-# Seconds in which the background writer passes all buffers at least (scan_whole_pool_milliseconds of bufmgr.c).
+# The longest time in seconds for the background writer to scan all buffers (scan_whole_pool_milliseconds in bufmgr.c).
 WHOLE_POOL = 120.0
-# More servers than this are a mistake on the command line.
+# More servers than this are treated as a mistake on the command line.
 MOST_SERVERS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedServer:
-    """A server. Sizes are bytes; without a page cache (`None`) only its requests to the kernel are counted.
+    """A simulated server. Sizes are bytes. Without a page cache (`None`) only its requests to the kernel are counted.
 
-    `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
-    ("concentrated"), or each in turn ("spread"); else it is "merged". The kernel writes back above `dirty_background`
-    (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`. This, the background writer's
-    delay and the interval of checkpoints (None: where the trace has them) are microseconds of the trace. In each round
-    the background writer passes at least 1 / `writer_rounds` of the buffers. WAL that passes through the page cache is
-    `log_rate` bytes a second, and `log_image` bytes for each full-page image, in files of `log_kept` bytes that are
-    written over.
+    `layout` selects the part of a page that an access needs when blocks are smaller than the trace's: always the same
+    one ("concentrated") or each in turn ("spread"); otherwise it is "merged". The kernel writes back above
+    `dirty_background` (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`.
+    `dirty_expire`, the background writer's delay and the checkpoint interval (None: where the trace has checkpoints)
+    are microseconds of the trace. Each round of the background writer scans at least 1 / `writer_rounds` of the
+    buffers. The WAL that passes through the page cache is `log_rate` bytes per second and `log_image` bytes per
+    full-page image, in recycled files of `log_kept` bytes.
     """
 
     data_block: int
@@ -67,9 +67,9 @@ class SimulatedServer:
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """A request: every combination is a server. Sizes are bytes; empty values are the recorded server's.
+    """A request: every combination is a server. Sizes are bytes. Empty values default to the recorded server's.
 
-    `memory` is the size of shared_buffers and page cache together.
+    `memory` is the sum of shared_buffers and the page cache.
     """
 
     path: Path
@@ -84,7 +84,7 @@ class SimulationRequest:
 
 
 def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int = 1024) -> tuple[int, ...]:
-    """Bytes of an option's sizes. Raises UsageError for an invalid size, or one that is not allowed.
+    """The sizes of an option in bytes. Raises UsageError for an invalid size, or one that is not allowed.
 
     >>> sizes("--data-block", "4kB,8kB", (4096, 8192)), sizes("--memory", None)
     ((4096, 8192), ())
@@ -102,7 +102,7 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
 
 
 def one_size(option: str, text: str, allowed: Sequence[int] = (), least: int = 1024) -> int:
-    """Bytes of an option's only size. Raises UsageError.
+    """The only size of an option, in bytes. Raises UsageError.
 
     >>> one_size("--memory", "64GB")
     68719476736
@@ -114,7 +114,7 @@ def one_size(option: str, text: str, allowed: Sequence[int] = (), least: int = 1
 
 
 def simulate(request: SimulationRequest, observe: Observe = ignore_progress) -> dict[str, Any]:
-    """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
+    """Returns the document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
     summary = plausible(summarize(request.path))
     require_accesses(request.path, summary)
     points = servers(summary, request)
@@ -144,7 +144,7 @@ def simulate(request: SimulationRequest, observe: Observe = ignore_progress) -> 
 
 
 def recorded_seconds(summary: Summary) -> float | None:
-    """How long was recorded, without the pauses between slices."""
+    """The duration of the recording in seconds, without the pauses between slices."""
     times = summary["times"]
     if not times or times[1] <= times[0]:
         return None
@@ -153,7 +153,7 @@ def recorded_seconds(summary: Summary) -> float | None:
 
 
 def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServer]:
-    """Every combination that is asked for; smaller blocks than the trace's have two. Raises UsageError for none."""
+    """Every requested combination; blocks smaller than the trace's have two. Raises UsageError if there is none."""
     own, recorded = summary["page_size"], server_buffers(summary)
     buffers = request.shared_buffers or ((recorded,) if recorded else ())
     if not buffers:
@@ -194,7 +194,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
 
 
 def told_size(summary: Summary, name: str, otherwise: int) -> int:
-    """Bytes of a property, where the trace has it."""
+    """The bytes of a property, or `otherwise` if the trace does not have it."""
     text = summary["properties"].get(name, "")
     return int(text) if text.isdecimal() and len(text) < 16 else otherwise
 
@@ -221,7 +221,7 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 def _described(
     point: SimulatedServer, counts: ServerCounts, seconds: float | None, transactions: int
 ) -> dict[str, Any]:
-    """A server's settings, its counts, and what follows from them; None for what is not known."""
+    """A server's settings, its counts, and figures derived from them; None for unknown ones."""
     below = counts["page_cache"]
     reads = None if below is None else below["device_reads"]
     return {

@@ -1,4 +1,4 @@
-"""Hit ratios by shared_buffers and page size: the document that the terminal, the page and JSON show."""
+"""Hit ratios by shared_buffers and page size: the document for the terminal, the page and JSON."""
 
 import math
 import os
@@ -17,21 +17,22 @@ from octavo.units import format_size, human_size, parse_size
 
 SCHEMA_VERSION = 1
 PAGE_SIZES = tuple(1024 << power for power in range(6))
-# Capacities an octave, from so many of the largest pages on.
+# Capacities per octave, and the smallest capacity as a number of the largest pages.
 STEPS = 8
 FEWEST_PAGES = 16
-# Where the clock sweep is run, relative to the server's shared_buffers.
+# The capacities of the clock sweep, relative to the server's shared_buffers.
 SWEEPS = (0.5, 1.0, 2.0)
-# Below so many sampled pages a capacity is not resolved.
+# A capacity with fewer sampled pages than this is not resolved.
 FEWEST_SAMPLED = 10
-# Larger shared_buffers than this have this part of the hits that any size could have.
+# The part of the largest possible hits at which shared_buffers are large enough.
 ENOUGH = 0.99
-# Of bulk reads, and of VACUUM before 17; of bulk writes.
+# The rings of bulk reads, and of VACUUM before 17; of bulk writes.
 _RING = 256 * 1024
 _BULK_WRITE_RING = 16 * 1024**2
-# Blocks of a combined read at most, by version (PG_IOV_MAX of pg_iovec.h); before 17 reads are not combined.
+# The most blocks of a combined read, by version (PG_IOV_MAX in pg_iovec.h). Before 17 reads are not combined.
 _MOST_COMBINED = {180000: 128, 170000: 32}
-# Processes beside max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of 18).
+# Processes besides max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of
+# 18).
 _OTHER_BACKENDS = 74
 _NO_SIZE = "it must be a power of two from 1kB to 32kB"
 
@@ -62,7 +63,7 @@ def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 class Simulator(Protocol):
-    """Where a trace is simulated."""
+    """The interface to the place where a trace is simulated."""
 
     def curves(
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
@@ -73,12 +74,12 @@ class Simulator(Protocol):
     def buffers(
         self, request: SurfaceRequest, own: int, places: Sequence[tuple[int, int, int, int, int]]
     ) -> list[BufferPoint]:
-        """PostgreSQL's buffer manager at points, as `_core.trace_buffers` has them."""
+        """PostgreSQL's buffer manager at these points, in the form of `_core.trace_buffers`."""
         ...
 
 
 class ThisHost:
-    """All at once in this process, on several threads."""
+    """Simulates everything in this process, on several threads."""
 
     def __init__(self, observe: Observe = ignore_progress) -> None:
         self._observe = observe
@@ -106,14 +107,14 @@ class ThisHost:
 
 
 def threads_of(request: SurfaceRequest) -> int:
-    """The request's, or as many as there are processors that may be used."""
+    """The number of threads in the request, or else the number of usable processors."""
     return request.threads or len(os.sched_getaffinity(0))
 
 
 def surface(
     request: SurfaceRequest, observe: Observe = ignore_progress, simulator: Simulator | None = None
 ) -> dict[str, Any]:
-    """The document. Raises UsageError for an invalid trace or size, HostError if the file cannot be read."""
+    """Returns the document. Raises UsageError for an invalid trace or size, HostError if the file cannot be read."""
     simulator = simulator or ThisHost(observe)
     summary = plausible(summarize(request.path))
     own = summary["page_size"]
@@ -124,7 +125,7 @@ def surface(
     capacities = _capacities(FEWEST_PAGES * largest, _upper_end(summary, buffers, largest))
     with reading(request.path):
         totals, curves, parts = simulator.curves(request, own, sizes, capacities)
-        # What is known of small capacities is what a part sees of the pages.
+        # Each part sees only its own pages, which limits the resolution at small capacities.
         rate = request.rate if parts == 1 else (request.rate or 1.0) / parts
         points: list[BufferPoint] = []
         if buffers is not None:
@@ -166,7 +167,7 @@ def _origin(request: SurfaceRequest, summary: Summary) -> str | None:
 
 
 def server_buffers(summary: Summary) -> int | None:
-    """Bytes of the recorded server's shared_buffers, where the trace has them."""
+    """The recorded server's shared_buffers in bytes, or None if the trace does not have them."""
     text = summary["settings"].get("shared_buffers")
     try:
         return parse_size(text) if text else None
@@ -180,8 +181,8 @@ def _seconds(summary: Summary) -> float | None:
 
 
 def combine_limit(summary: Summary, page_size: int) -> int:
-    """Bytes that a scan reads at once in pages of this size (io_combine_limit, which io_max_combine_limit lowers since
-    18); 0 before 17, which reads block by block."""
+    """The bytes that a scan reads at once in pages of this size (io_combine_limit, which io_max_combine_limit caps
+    since 18); 0 before 17, which reads block by block."""
     text, settings = summary["properties"].get("server_version_num", ""), summary["settings"]
     version = int(text) if text.isdecimal() and len(text) < 10 else 0
     blocks = next((most for since, most in _MOST_COMBINED.items() if version >= since), 0)
@@ -195,9 +196,9 @@ def combine_limit(summary: Summary, page_size: int) -> int:
 
 
 def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int]:
-    """Bytes of the rings of bulk reads, bulk writes and VACUUM as GetAccessStrategy makes them in the recorded server's
-    version (freelist.c); 0 for none. Since 18 that of bulk reads has room for the reads in flight, as far as a backend
-    may pin."""
+    """The sizes in bytes of the rings of bulk reads, bulk writes and VACUUM that GetAccessStrategy creates in the
+    recorded server's version (freelist.c); 0 for none. Since 18 the ring of bulk reads has room for the reads in
+    flight, up to what a backend may pin."""
     settings = summary["settings"]
     try:
         version = int(summary["properties"].get("server_version_num", ""))
@@ -217,7 +218,8 @@ def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int
 
 
 def _upper_end(summary: Summary, buffers: int | None, largest: int) -> int:
-    """A capacity that holds everything: each access brings one page at most, each relation no more than it has."""
+    """A capacity that holds everything: each access brings in at most one page, each relation at most all of its
+    pages."""
     accesses = summary["reads"] + summary["extends"]
     most = accesses * largest
     relations = sum(relation["blocks"] for relation in summary["relations"]) * summary["page_size"]
@@ -232,7 +234,7 @@ def _capacities(low: int, high: int) -> list[int]:
 
 
 def _described(curve: Curve, capacities: list[int], buffers: int | None, rate: float | None) -> dict[str, Any]:
-    """A curve with its knee, what is enough, and where the server is on it."""
+    """A curve with its knee, the capacity that is enough, and the server's point on it."""
     ratios, size = curve["hit_ratios"], curve["page_size"]
     return {
         "page_size_bytes": size,
@@ -248,7 +250,7 @@ def _described(curve: Curve, capacities: list[int], buffers: int | None, rate: f
 
 
 def interpolated(capacities: Sequence[int], ratios: Sequence[float], capacity: int) -> float:
-    """The ratio at a capacity, on the logarithmic axis between its neighbours.
+    """The ratio at a capacity, interpolated between its neighbours on a logarithmic axis.
 
     >>> interpolated([1024, 4096], [0.5, 0.7], 2048), interpolated([1024, 4096], [0.5, 0.7], 9999)
     (0.6, 0.7)
@@ -264,9 +266,9 @@ def interpolated(capacities: Sequence[int], ratios: Sequence[float], capacity: i
 
 
 def knee(capacities: Sequence[int], ratios: Sequence[float]) -> int | None:
-    """The capacity behind which more memory gains least: the point highest above the line between the curve's ends, on
-    a logarithmic axis (Satopää et al., "Finding a Kneedle in a Haystack", 2011). None where there is
-    none: a flat curve, or one that bends the other way.
+    """The capacity after which more memory gains least: the point highest above the line between the curve's ends, on a
+    logarithmic axis (Satopää et al., "Finding a Kneedle in a Haystack", 2011). None for a flat curve, or one that bends
+    the other way.
 
     >>> knee([1, 2, 4, 8, 16], [0.0, 0.1, 0.8, 0.85, 0.9]), knee([1, 2], [0.5, 0.5])
     (4, None)
@@ -281,7 +283,7 @@ def knee(capacities: Sequence[int], ratios: Sequence[float]) -> int | None:
 
 
 def enough(capacities: Sequence[int], ratios: Sequence[float]) -> int:
-    """The least capacity that has nearly all of the hits that any has.
+    """The smallest capacity with nearly all of the hits of the largest.
 
     >>> enough([1, 2, 4, 8], [0.2, 0.5, 0.899, 0.9])
     4

@@ -1,4 +1,4 @@
-"""The WAL that was written during a recording, from its trace."""
+"""The WAL written during a recording, from its trace."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from octavo.trace.core_types import Summary
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Records of one resource manager and type, such as `Heap/HOT_UPDATE`; bytes are with the images among them. How
-    many images these are is 0 where they were not counted, too."""
+    """Records of one resource manager and type, such as `Heap/HOT_UPDATE`. Bytes include the images. `images` is also 0
+    if they were not counted."""
 
     name: str
     records: int
@@ -19,11 +19,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """All WAL of so many seconds, pauses between slices among them.
+    """All WAL of so many seconds, including the pauses between slices.
 
-    `bytes` are those of the records with their full-page images, `growth_bytes` also includes alignment and the headers
-    of WAL pages. `kinds` (most bytes first) and `image_bytes` need pg_walinspect: else there are none, and None. Images
-    are those of the kinds where they were counted there, else the server's counter, which is up to a second late.
+    `bytes` are those of the records with their full-page images; `growth_bytes` also includes alignment and the headers
+    of WAL pages. `kinds` (most bytes first) and `image_bytes` need pg_walinspect; without it they are empty and None.
+    Images are those of the kinds if they were counted there, else the server's counter, which is up to a second late.
     """
 
     seconds: float
@@ -45,8 +45,8 @@ def is_commit(kind: str) -> bool:
 
 
 def commits(summary: Summary) -> list[tuple[int, int]]:
-    """Microseconds of the trace, and how many transactions that wrote something had committed by then, since the first
-    of these times. It is empty where that is not known, and has two entries where it is known of the whole alone."""
+    """Microseconds of the trace, and the number of commits of writing transactions up to then, since the first of these
+    times. Empty if unknown; two entries if only the total is known."""
     stretches: dict[tuple[int, int], int] = {}
     for one in summary["wal"]:
         if is_commit(one["kind"]):
@@ -62,8 +62,8 @@ def commits(summary: Summary) -> list[tuple[int, int]]:
 
 
 def written(summary: Summary) -> Written | None:
-    """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them. Where kinds are
-    known of some stretches alone, as at the ends of a part of a long trace, it is the sum of these."""
+    """The sum of the trace's stretches of WAL; None without any, as in traces from before Octavo recorded them. If
+    kinds are known of only some stretches, as at the ends of a part of a long trace, it is the sum of these."""
     whole = [one for one in summary["wal"] if not one["kind"]]
     if known := [one for one in summary["wal"] if one["kind"]]:
         start, end = min(one["start"] for one in known), max(one["end"] for one in known)

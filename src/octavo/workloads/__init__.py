@@ -1,4 +1,4 @@
-"""Workloads that run against a server. A new one is a file here and a line in the table."""
+"""Workloads that run against a server. To add one, write a file here and add a line to the table."""
 
 from importlib import import_module
 
@@ -22,8 +22,8 @@ WORKLOADS = {
 
 
 def find(name: str) -> Workload:
-    """The workload of that name: its module's WORKLOAD. Raises UsageError that names those that exist, or what
-    is missing."""
+    """The workload of that name: its module's WORKLOAD. Raises UsageError with the existing names, or with what is
+    missing."""
     if name not in WORKLOADS:
         raise UsageError(f"workload: unknown workload {name!r}; {choices(name, WORKLOADS)}")
     path = WORKLOADS[name]

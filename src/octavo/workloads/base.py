@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from octavo.workload_support import pgbench_turns
 
 Levels = Mapping[str, str]
-# The fact of a result in slices: the transactions of the client's whole life by session, where they are counted.
+# The name of a fact of results in slices: the transactions of the client's whole run by session, if they are counted.
 BY_SESSION = "transactions_by_session"
 
 
@@ -45,7 +45,7 @@ class Workload(Protocol):
 
     @property
     def factors(self) -> tuple[Factor, ...]:
-        """The factors that only this workload has."""
+        """The factors that are specific to this workload."""
         ...
 
     @property
@@ -58,19 +58,19 @@ class Workload(Protocol):
         ...
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """Loads the data; what is random in it is the load's own, and the same in every cell that has this load.
+        """Loads the data. Its random part depends only on the load, so it is the same in every cell that has this load.
 
         Raises OctavoError when it fails.
         """
         ...
 
     def database_bytes(self, levels: Levels) -> int:
-        """About how large the loaded database will be, for the estimate before it exists: more than 0, for the
-        catalogs alone are 8 MB."""
+        """The approximate size of the loaded database, for the estimate before it exists. It is more than 0, because
+        the catalogs alone are 8 MB."""
         ...
 
     def seconds_asked(self, levels: Levels) -> float:
-        """How long a measured run is asked to last, for the estimate."""
+        """The requested seconds of a measured run, for the estimate."""
         ...
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
@@ -78,16 +78,16 @@ class Workload(Protocol):
         ...
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured run. Raises OctavoError when there is nothing to measure."""
+        """Runs the measurement. Raises OctavoError when there is nothing to measure."""
         ...
 
 
 @runtime_checkable
 class LoadsSlowly(Protocol):
-    """A workload whose rows are made one by one, so that a load takes longer than its size suggests."""
+    """A workload that makes its rows one by one, so that a load takes longer than its size suggests."""
 
     def load_seconds(self, levels: Levels) -> float:
-        """About how long a load takes to fill, for the estimate before there is one."""
+        """The approximate seconds to fill a load, for the estimate before there is one."""
         ...
 
 
@@ -95,41 +95,42 @@ class LoadsSlowly(Protocol):
 class FillsAlike(Protocol):
     """A workload that may fill every load with the same files, so that loads differ only in what ANALYZE samples.
 
-    Then the first load is filled, and the others are copies of it, analysed again.
+    In that case only the first load is filled; the others are copies of it, analysed again.
     """
 
     def fills_alike(self, levels: Levels) -> bool:
-        """Whether it does so at these levels."""
+        """Whether it fills all loads alike at these levels."""
         ...
 
 
 @runtime_checkable
 class PinsSettings(Protocol):
-    """A workload that has server settings of its own, which a plan's settings replace."""
+    """A workload with server settings of its own, which a plan's settings override."""
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """By name."""
+        """The settings by name."""
         ...
 
 
 @runtime_checkable
 class NeedsPrograms(Protocol):
-    """A workload that starts programs which come as packages of their own."""
+    """A workload that starts programs from separate packages."""
 
     def programs(self, levels: Levels) -> tuple[str, ...]:
-        """Their names, which are those of Debian's packages."""
+        """The names of the programs, which are also the names of Debian's packages."""
         ...
 
 
 @runtime_checkable
 class RunsInTurns(Protocol):
-    """A workload whose client runs until it is ended, and can be paused and continued meanwhile."""
+    """A workload whose client runs until it is stopped, and can be paused and resumed."""
 
     def client(
         self, server: Server, levels: Levels, seed: int, output: Path
     ) -> AbstractContextManager[pgbench_turns.PausablePgbench]:
-        """The running client; ended with the context. All its output goes to the file `output`."""
+        """Yields the running client, which is stopped at the end of the context. All its output goes to the file
+        `output`."""
         ...
 
     def only_reads(self, levels: Levels) -> bool:
@@ -143,32 +144,32 @@ Piece = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PieceRun:
-    """One run of a piece: its seconds; `keep` makes it the trial's."""
+    """One run of a piece and its seconds. `keep` makes it the trial's run."""
 
     seconds: float
     keep: Callable[[], None]
 
 
 class RunningPiece(Protocol):
-    """A piece that runs on a server, and can be waited for in parts."""
+    """A piece that runs on a server; the caller can wait for it in steps."""
 
     def go(self) -> None:
-        """Starts it. Raises psycopg.Error."""
+        """Starts the piece. Raises psycopg.Error."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after so long at the most. Raises psycopg.Error when the server is gone."""
+        """Waits at most so many seconds. Returns whether it has ended. Raises psycopg.Error when the server is gone."""
         ...
 
     def cancel(self) -> None:
-        """Asks the server to break it off, so that it ends soon. Raises psycopg.Error."""
+        """Asks the server to cancel it, so that it ends soon. Raises psycopg.Error."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BegunPiece:
-    """A piece whose run is prepared. `timeout`: after so many seconds it is cancelled. `end` is called when it has
-    ended, with the seconds that it took; it raises OctavoError or psycopg.Error when the trial has failed."""
+    """A piece whose run is prepared. `timeout`: the seconds after which it is cancelled. `end` is called with its
+    duration in seconds when it has ended; it raises OctavoError or psycopg.Error when the trial has failed."""
 
     running: RunningPiece
     timeout: float
@@ -178,7 +179,7 @@ class BegunPiece:
 class Pieces(Protocol):
     """A trial that is measured piece by piece, on a server that is paused in between.
 
-    `can_repeat`: whether a piece that was disturbed can be run again.
+    `can_repeat`: whether a disturbed piece can be run again.
     """
 
     can_repeat: bool
@@ -189,7 +190,7 @@ class Pieces(Protocol):
         ...
 
     def enough(self, item: str) -> bool:
-        """Whether an item has been measured long enough not to be repeated."""
+        """Whether an item has been measured for long enough, so that it is not repeated."""
         ...
 
     def begin(self, piece: Piece) -> BegunPiece:
@@ -203,15 +204,15 @@ class Pieces(Protocol):
 
 @runtime_checkable
 class RunsInPieces(Protocol):
-    """A workload whose trials can be measured piece by piece, with all cells taking turns over each piece
-    (`interleave = "slices"`)."""
+    """A workload whose trials can be measured piece by piece, with all cells taking turns at each piece (`interleave =
+    "slices"`)."""
 
     def pieces(self, server: Server, levels: Levels) -> AbstractContextManager[Pieces]:
         """The pieces of a trial, on a warm server."""
         ...
 
     def why_not_in_pieces(self, levels: Levels) -> str | None:
-        """Why these levels cannot be measured so, or None."""
+        """Why these levels cannot be measured piece by piece, or None."""
         ...
 
     def only_reads(self, levels: Levels) -> bool:
@@ -221,18 +222,18 @@ class RunsInPieces(Protocol):
 
 @runtime_checkable
 class CountsBySlices(Protocol):
-    """A workload that runs in turns and counts other things than transactions a second."""
+    """A workload that runs in turns and has figures other than transactions per second."""
 
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Its own figures of a trial in slices: from the transactions in them, and from the instruments' figures of the
-        client's whole lifetime. Rates come from the result's `tps`: its `seconds` are whole slices, and the first tenth
-        of each is not counted."""
+        """The workload's own figures of a trial in slices: from the transactions in them, and from the instruments'
+        figures of the client's whole run. Rates must use the result's `tps`: its `seconds` are whole slices, and the
+        first tenth of each slice is not counted."""
         ...
 
 
 @runtime_checkable
 class NeedsOfHost(Protocol):
-    """A workload that needs more of the host than its build and its knobs."""
+    """A workload with requirements on the host besides its build and its knobs."""
 
     def cannot_run(self, levels: Levels) -> str | None:
         """Why these levels cannot be measured on this host, or None."""
@@ -241,7 +242,7 @@ class NeedsOfHost(Protocol):
 
 @runtime_checkable
 class ChecksData(Protocol):
-    """A workload that knows what must be true of its data after any run."""
+    """A workload that can check its data after any run."""
 
     def violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
         """The violated conditions, one line each. Raises OctavoError or psycopg.Error if they cannot be checked."""
@@ -250,18 +251,18 @@ class ChecksData(Protocol):
 
 @runtime_checkable
 class ComparesResults(Protocol):
-    """A workload whose trials must all give the same results, which it keeps in their facts."""
+    """A workload whose trials must all have the same results, which it stores in their facts."""
 
     def recall(self, levels: Levels, facts: Mapping[str, Any]) -> None:
-        """Takes the facts of an earlier trial of the run; later trials must have the same results."""
+        """Records the facts of an earlier trial of the run; later trials must have the same results."""
         ...
 
 
 @runtime_checkable
 class MeasuresAfterwards(Protocol):
-    """A workload with further measurements when the instruments have stopped, on the same server under the same limits,
-    such as the storage's best rate."""
+    """A workload with further measurements after the instruments have stopped, on the same server under the same
+    limits, such as the storage's best rate."""
 
     def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
-        """Further observations of the trial. Raises OctavoError when they cannot be had."""
+        """Returns further observations of the trial. Raises OctavoError when they cannot be measured."""
         ...

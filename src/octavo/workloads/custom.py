@@ -1,4 +1,4 @@
-"""A user's own database and scripts: a pg_dump archive as the data, pgbench scripts as the work."""
+"""A user's own database and scripts: a pg_dump archive for the data, pgbench scripts for the load."""
 
 import re
 from collections.abc import Generator
@@ -15,11 +15,11 @@ from octavo.workload_support.pgbench_turns import PausablePgbench
 from octavo.workload_support.restore import is_sql, restore
 from octavo.workloads.base import Levels, WorkloadResult
 
-# Between scripts that one level names together. pgbench's own sign for the weight is the @.
+# The separator of scripts in one level. pgbench itself uses @ for the weight.
 _BETWEEN = " + "
-# Churn runs the scripts in so many turns, with VACUUM after each.
+# Churn runs the scripts in this many rounds, with VACUUM after each.
 _TURNS = 10
-# A guess, for the estimate: how much larger a database is than its archive, as SQL and compressed.
+# For the estimate, a guess of a database's size relative to its archive, as SQL and compressed.
 _GROWTH_OF_SQL = 2
 _GROWTH_OF_ARCHIVE = 8
 
@@ -52,7 +52,7 @@ def split_weight(text: str) -> tuple[str, str | None]:
 
 
 class Custom:
-    """pgbench on the user's data and scripts. Results of the scripts are not checked, because the right ones are
+    """pgbench on the user's data and scripts. Results of the scripts are not checked, because the correct ones are
     unknown."""
 
     factors = (
@@ -64,7 +64,8 @@ class Custom:
     metrics = pgbench_client.METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The archive's sha256, wherever it is; when scripts churn it, theirs too. Raises UsageError without them."""
+        """The archive's sha256, wherever it is, and with churn also the scripts' sha256. Raises UsageError if they are
+        missing."""
         archive, scripts = _chosen(levels)
         facts = (("workload", "custom"), ("archive_sha256", files.digest(archive)), ("age", levels["age"]))
         if levels["age"] == PACKED:
@@ -73,7 +74,7 @@ class Custom:
         return (*facts, ("script_sha256", _BETWEEN.join(identities)))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """Restores the archive; then the churn, by one client, so that a load is the same wherever it is made."""
+        """Restores the archive, then runs the churn with one client, so that a load is the same wherever it is made."""
         restore(server, _chosen(levels)[0])
         transactions = churn_of(levels["age"])
         if transactions == 0:
@@ -86,27 +87,27 @@ class Custom:
                 server.execute("VACUUM")
 
     def database_bytes(self, levels: Levels) -> int:
-        """An estimate from the archive's size; the first load shows the real size."""
+        """Estimates the size from the archive; the first load shows the real size."""
         archive, _ = _chosen(levels)
         return files.size_of(archive) * (_GROWTH_OF_SQL if is_sql(archive) else _GROWTH_OF_ARCHIVE)
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds."""
+        """The seconds of the duration."""
         return pgbench_client.seconds_asked(levels)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """A short run of the same scripts, with another random sequence than the measured one."""
+        """Runs the same scripts briefly, with another random sequence than the measured run."""
         with _lent_scripts(server, levels) as what:
             pgbench_client.warm(server, levels, seed, what)
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured run; the seed gives every cell of a round the same random sequence."""
+        """Runs the measurement. The seed gives every cell of a round the same random sequence."""
         with _lent_scripts(server, levels) as what:
             return pgbench_client.measure(server, levels, seed, what)
 
     @contextmanager
     def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[PausablePgbench, None, None]:
-        """The same run without an end of its own, for slices."""
+        """The same run without a time limit, for slices."""
         with (
             _lent_scripts(server, levels) as what,
             pgbench_turns.started(server, levels, seed, what, output) as client,

@@ -1,10 +1,10 @@
-"""The query of scattered blocks, counted where the kernel's pages really are larger: on an emulated machine.
+"""The query for scattered blocks, counted where the kernel's pages really are larger: on an emulated machine.
 
 The table and the query are those of `kernel-page`. On this host, XFS blocks larger than the page stand in for larger
-pages; an emulated machine has them. Only counts are compared: times in an emulation mean nothing.
+pages; an emulated machine has them. Only counts are compared: times in an emulation are meaningless.
 
-Both sides run the query once, cold, in a session that has planned it before, so that the catalogues that planning reads
-are not counted: they would be a larger share of a smaller table.
+Both sides run the query once, cold, in a session that has already planned it, so that catalog reads during planning are
+not counted: they would be a larger share of a smaller table.
 """
 
 import json
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 HERE = "here"
 _MB = 1024**2
-_SECTOR = 512  # of the kernel's counters, whatever the disk's (block/stat.rst)
-# Initdb, the load and the query of 50,000 rows took 110 to 200 s on 2 cores with others at work.
+_SECTOR = 512  # the unit of the kernel's counters for any disk (block/stat.rst)
+# Initdb, the load and the query of 50,000 rows took 110 to 200 s on 2 cores under other load.
 _EMULATED_SECONDS = 150.0
 _MOST_SECONDS = 3600.0
 _MACHINE = "aarch64"
@@ -53,7 +53,7 @@ _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
 _HUGE_PAGE = Metric("huge_page_mb", "default huge page of the kernel", "MB")
 _TABLES = Metric("page_tables_kb", "page tables of the server's processes after the run (VmPTE)", "kB")
 
-# $1 rows, $2 length of the text, $3 shared_buffers. What is wanted of its output comes after lines of our own.
+# $1 rows, $2 length of the text, $3 shared_buffers. The needed output follows marker lines of our own.
 _IN_THE_MACHINE = """
 set -e
 start() {
@@ -93,8 +93,8 @@ _PARTS = ("layout", "run", "before", "plan", "after", "tables", "kernel")
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One cold run: its plan, the block in bytes, requests and bytes at the disk, sizes of the kernel and of the
-    server's page tables in bytes."""
+    """One cold run: its plan, the block size in bytes, requests and bytes at the disk, the sizes of the kernel's page
+    and of the server's page tables in bytes."""
 
     explained: Explained
     block: int
@@ -125,7 +125,7 @@ class Counted:
 
 
 class KernelPageReal:
-    """The query once, cold, on this host or on an emulated machine."""
+    """Runs the query once, cold, on this host or on an emulated machine."""
 
     factors = (
         Factor("table", "cluster", "size of the fragmented table, a row a block", "400000kB", size("10MB", "4GB")),
@@ -139,7 +139,7 @@ class KernelPageReal:
     )  # fmt: skip
 
     def cannot_run(self, levels: Levels) -> str | None:
-        """An emulated machine needs qemu and an image, and has Debian's PostgreSQL with its blocks of 8 kB."""
+        """An emulated machine needs qemu and an image, and has Debian's PostgreSQL with its 8 kB blocks."""
         from octavo.vm import images
         from octavo.vm.kernels import MACHINES
         from octavo.vm.run import check_qemu
@@ -160,23 +160,24 @@ class KernelPageReal:
         return _SAME.contents(levels)
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """As `kernel-page`. An emulated machine makes the same table by itself, in each trial."""
+        """The same as `kernel-page`. An emulated machine makes the same table itself, in each trial."""
         _SAME.fill(server, levels, load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """As `kernel-page`."""
+        """The same as `kernel-page`."""
         return _SAME.database_bytes(levels)
 
     def seconds_asked(self, levels: Levels) -> float:
-        """A cold run, of a length that is not known before; an emulated machine boots, loads and runs."""
+        """The time of a cold run, which is not known in advance. An emulated machine boots, loads and runs."""
         return 2.0 if levels["kernel"] == HERE else _EMULATED_SECONDS
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """Nothing is warm here. Raises UsageError: a plan of this workload is cold."""
+        """Nothing is warmed up. Raises UsageError: a plan of this workload is cold."""
         raise UsageError('workload kernel-page-real counts a cold run; write cache = "cold"')
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """One cold run. Raises HostError without an image or qemu, OctavoError when there is nothing to count."""
+        """Measures one cold run. Raises HostError without an image or qemu, OctavoError when there is nothing to
+        count."""
         if levels["cache"] != "cold":
             self.warm(server, levels, seed)
         began, cpu = time.monotonic(), time.thread_time()
@@ -212,7 +213,7 @@ def _here(server: Server, levels: Levels) -> Counted:
 
 
 def _page_tables(postmaster: int) -> int:
-    """Bytes of page tables of the server's processes (VmPTE, proc_pid_status(5)), of those that are left."""
+    """The bytes of page tables of the server's remaining processes (VmPTE, proc_pid_status(5))."""
     found = 0
     for process in read_table(_PROC).values():
         if postmaster in (process.pid, process.parent):
@@ -237,7 +238,7 @@ def _emulated(server: Server, levels: Levels) -> Counted:
 
 
 def read(outcome: "Outcome", block: int) -> Counted:
-    """The counts of the machine's script. Raises OctavoError if it failed or wrote something else."""
+    """Parses the counts of the machine's script. Raises OctavoError if it failed or its output is different."""
     if outcome.returncode != 0:
         last = outcome.text.strip().rpartition("\n")[2][:300]
         raise OctavoError(f"the query failed in the machine (exit {outcome.returncode}): {last or 'no output'}")
@@ -262,7 +263,7 @@ def read(outcome: "Outcome", block: int) -> Counted:
 
 
 def _disk(text: str) -> tuple[int, int]:
-    """Requests and bytes that a disk has read (Documentation/block/stat.rst)."""
+    """The requests and bytes read from a disk (Documentation/block/stat.rst)."""
     match = re.match(r"\s*([0-9]{1,15})\s+[0-9]{1,15}\s+([0-9]{1,15})\s", text)
     if match is None:
         raise OctavoError("the emulated machine's output has no disk counters")

@@ -13,7 +13,7 @@ from octavo.workload_support.pgbench_turns import PausablePgbench
 from octavo.workloads.base import Levels, WorkloadResult
 
 _MODES = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
-# Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as autovacuum does it
+# Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as by autovacuum
 # (autovacuum_vacuum_scale_factor).
 _BATCH = 20_000
 _VACUUM_SHARE = 0.2
@@ -34,58 +34,58 @@ class Pgbench:
     metrics = pgbench_client.METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """pgbench's tables depend on the scale, their rows, their fill factor, and the churn."""
+        """The levels that pgbench's tables depend on: scale, rows, fill factor, and churn."""
         return (("workload", "pgbench"), *pgbench_tables.contents(levels), ("age", _age(levels)))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """pgbench's tables, then the churn."""
+        """Makes pgbench's tables, then runs the churn."""
         pgbench_tables.make(server, levels)
         _churn(server, pgbench_tables.scale_of(levels) * pgbench_tables.ACCOUNTS, churn_of(_age(levels)), load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """Accounts and their index, the dead space of churn, and the catalogs."""
+        """The size of the accounts and their index, of the dead space from churn, and of the catalogs."""
         bloat = min(churn_of(_age(levels)) / 100, 2 * _VACUUM_SHARE)
         return int(pgbench_tables.database_bytes(levels) * (1 + bloat)) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds."""
+        """The seconds of the duration."""
         return pgbench_client.seconds_asked(levels)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """A short run of the same kind, with another random sequence than the measured one."""
+        """Runs the same mode briefly, with another random sequence than the measured run."""
         pgbench_client.warm(server, levels, seed, script_options(levels))
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured run; the seed gives every cell of a round the same random sequence."""
+        """Runs the measurement. The seed gives every cell of a round the same random sequence."""
         return pgbench_client.measure(server, levels, seed, script_options(levels))
 
     def client(
         self, server: Server, levels: Levels, seed: int, output: Path
     ) -> AbstractContextManager[PausablePgbench]:
-        """The same run without an end of its own, for slices."""
+        """The same run without a time limit, for slices."""
         return pgbench_turns.started(server, levels, seed, script_options(levels), output)
 
     def only_reads(self, levels: Levels) -> bool:
-        """Its select-only script."""
+        """Whether the script is pgbench's select-only one."""
         return levels["mode"] == "read-only"
 
 
 def _age(levels: Levels) -> str:
-    """A run of an older Octavo does not know the factor."""
+    """The level of the factor, which runs of older Octavo versions lack."""
     return levels.get("age", PACKED)
 
 
 def script_options(levels: Levels) -> list[str]:
-    """pgbench's options for the script that the level of `mode` stands for."""
+    """pgbench's options for the script of the level of `mode`."""
     return [f"--builtin={_MODES[levels['mode']]}"]
 
 
 def _churn(server: Server, accounts: int, percent: int, load: int) -> None:
-    """Updates accounts drawn at random, in transactions of many rows, with VACUUM at autovacuum's intervals.
+    """Updates randomly drawn accounts, in transactions of many rows, with VACUUM at autovacuum's intervals.
 
-    The rows of a transaction are updated in the order in which they were drawn (no join that sorts or hashes them),
-    so that new versions land as one by one they would. Each load has random numbers of its own; cells with the same
-    load have the same.
+    The rows of a transaction are updated in the order in which they were drawn (no join that sorts or hashes them), so
+    that new versions are placed as by single-row updates. Each load has its own random numbers; cells with the same
+    load have the same ones.
     """
     left = math.ceil(accounts * percent / 100)
     if left == 0:

@@ -1,4 +1,4 @@
-"""Which atomic instructions a program for AArch64 has: LSE, or only load-exclusive and store-exclusive."""
+"""The atomic instructions of a program for AArch64: LSE, or only load-exclusive and store-exclusive."""
 
 from typing import Any
 

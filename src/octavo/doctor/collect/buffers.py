@@ -26,7 +26,7 @@ _INSTALL = "CREATE EXTENSION pg_buffercache"
 
 
 def buffer_facts(connection: UsersConnection, directory: Path | None) -> list[Fact]:
-    """The bytes of shared_buffers that are used, and the share of a sample of them that is in the page cache, too."""
+    """The bytes of shared_buffers in use, and the share of a sample of them that is also in the page cache."""
     if directory is None:
         return _unknown("the data directory cannot be seen from here")
     try:
@@ -48,9 +48,9 @@ def buffer_facts(connection: UsersConnection, directory: Path | None) -> list[Fa
 
 
 def _sample(schema: str, every: int) -> composed.Composed:
-    """Every so-and-so-many'th buffer that holds a block of the two tablespaces below the data directory itself.
+    """A query for every n-th buffer that holds a block of the two tablespaces inside the data directory.
 
-    The view is named with its schema: another of that name may be anybody's.
+    The view is qualified with its schema: another view of that name may belong to anybody.
     """
     return composed.SQL(
         "SELECT reltablespace, reldatabase, relfilenode, relforknumber, relblocknumber FROM {}.pg_buffercache"
@@ -71,7 +71,7 @@ def _measured(rows: list[dict[str, Any]], directory: Path, every: int, block: in
     for path, offsets in by_file.items():
         try:
             descriptor = open_file(path)
-        except FileNotFoundError:  # dropped meanwhile
+        except FileNotFoundError:  # dropped in the meantime
             continue
         except PermissionError:
             return _unknown("only the server's user and root may read its files")

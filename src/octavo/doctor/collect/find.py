@@ -1,7 +1,7 @@
 """The PostgreSQL servers of this host, by the Unix sockets on which they listen.
 
-/proc/net/unix names every socket of a network namespace, for everybody (unix(7)); /proc/PID/net/unix is that of a
-process in another one. A listening socket has the flag __SO_ACCEPTCON (0x10000).
+/proc/net/unix lists the sockets of a network namespace and is readable by everybody (unix(7)); /proc/PID/net/unix lists
+those of another process's namespace. A listening socket has the flag __SO_ACCEPTCON (0x10000).
 """
 
 import os
@@ -19,16 +19,16 @@ from octavo.host.kernel_text import lines
 from octavo.host.owner import mounted_by_users, owner_of
 from octavo.host.process_table import read_table
 
-# A comma in a directory's name would make two hosts of it.
+# A comma in a directory's name would be parsed as two hosts.
 _SOCKET = re.compile(r"^(/[^,]*)/\.s\.PGSQL\.(\d{1,5})$")
 _LISTENS = 0x10000
-# Anybody can have as many processes called postgres, namespaces and sockets as he may make.
+# Any user can create many processes called postgres, namespaces and sockets.
 _MOST_LOOKED_AT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A server's socket: its directory as it is reached from here, the port in its name, and whose it is."""
+    """A server's socket: its directory as seen from here, the port in its name, and its owner."""
 
     directory: str
     port: int
@@ -39,7 +39,7 @@ class Listener:
 
 
 def listeners(proc: Path = Path("/proc")) -> list[Listener]:
-    """Every server's sockets that can be reached from here, by port. None where the kernel does not say."""
+    """The sockets of all servers that can be reached from here, by port. Empty if the kernel does not list them."""
     found: dict[tuple[int, int], Listener] = {}
     by_users = {mount.target for mount, _ in mounted_by_users()}
     looked_at = 0
@@ -52,7 +52,7 @@ def listeners(proc: Path = Path("/proc")) -> list[Listener]:
                 if not root.is_relative_to(proc):
                     _avoid(there, by_users)
                 facts = there.stat()
-            except (OSError, ValueError, HostError):  # in another mount namespace, or not for us
+            except (OSError, ValueError, HostError):  # in another mount namespace, or no access
                 continue
             if stat.S_ISSOCK(facts.st_mode):
                 found.setdefault((facts.st_dev, facts.st_ino), Listener(str(there.parent), port, owner_of(facts)))
@@ -60,9 +60,9 @@ def listeners(proc: Path = Path("/proc")) -> list[Listener]:
 
 
 def avoid_users_mounts(path: Path) -> None:
-    """Raises HostError for a path into a filesystem that a user mounted: whoever goes in may wait there for ever.
+    """Raises HostError for a path into a filesystem that a user mounted, where a system call may block forever.
 
-    One below /proc/PID/root is another namespace's, and is looked at when it is found.
+    A path below /proc/PID/root is in another namespace, and is checked when it is found.
     """
     if not path.is_relative_to("/proc"):
         _avoid(path, {mount.target for mount, _ in mounted_by_users()})
@@ -77,9 +77,9 @@ def _avoid(path: Path, by_users: set[Path]) -> None:
 
 
 def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
-    """Where names of sockets are, and the root that they are seen from: our own namespaces, then those of postmasters.
+    """Pairs of a list of sockets and the root of its paths: first our own namespaces, then those of postmasters.
 
-    Each is named once, however many processes are in it, and those of users with few such processes come first.
+    Each pair is yielded once, however many processes share it. Those of users with few such processes come first.
     """
     own = proc / "net/unix"
     yield own, Path("/")
@@ -92,7 +92,7 @@ def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
     users = {pid: user for pid in pids if (user := _user(proc / str(pid))) is not None}
     by_user = Counter(users.values())
     ours, our_users = _namespace(proc / "self"), _users_of(proc / "self")
-    # A file of /proc/net is another one in each network namespace, and the same one within.
+    # A file of /proc/net has the same inode number within a network namespace, and another one in each other namespace.
     seen = {(_number(own), ours, "/")}
     for pid in sorted(users, key=lambda pid: (by_user[users[pid]], pid)):
         process = proc / str(pid)
@@ -107,8 +107,9 @@ def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
 
 
 def _users_of(process: Path) -> str | None:
-    """The user namespace, None where it is not said. Who has made one mounts there what he likes, at any moment: what
-    does not answer may be below an overlay, and the kernel calls its user root (user_namespaces(7))."""
+    """The process's user namespace, None if it is not readable. Whoever created a user namespace may mount anything
+    there at any time: a filesystem below an overlay may not respond, and the kernel reports him as root
+    (user_namespaces(7))."""
     try:
         return str((process / "ns/user").readlink())
     except OSError:
@@ -116,7 +117,7 @@ def _users_of(process: Path) -> str | None:
 
 
 def _has_users_mounts(process: Path) -> bool:
-    """Whether the process's namespace has one in which one could wait."""
+    """Whether the process's mount namespace has a filesystem that a user mounted and that may block."""
     try:
         return bool(mounted_by_users(process / "mountinfo"))
     except OSError:
@@ -139,7 +140,7 @@ def _number(file: Path) -> tuple[int, int] | None:
 
 
 def _namespace(process: Path) -> str | None:
-    """The mount namespace; None where it is not for us, and neither is its root."""
+    """The process's mount namespace; None without access, and then its root is not accessible, either."""
     try:
         return str((process / "ns/mnt").readlink())
     except OSError:
@@ -147,7 +148,7 @@ def _namespace(process: Path) -> str | None:
 
 
 def _root(process: Path) -> str | None:
-    """Where the process's root is in its namespace, by its name alone: what is there may not answer."""
+    """The path of the process's root in its namespace. It is only read as text, because the target may not respond."""
     try:
         return str((process / "root").readlink())
     except OSError:
@@ -174,7 +175,7 @@ def _listens(flags: str) -> bool:
 
 @contextmanager
 def acting_as(owner: int) -> Generator[None, None, None]:
-    """For root, the block as this user: peer authentication asks who connects (SO_PEERCRED, the effective user)."""
+    """If root, runs the block as this user: peer authentication checks the effective user (SO_PEERCRED)."""
     if os.geteuid() != 0 or owner == 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""All facts of one server and its host, or of the host alone, each from its available source."""
+"""All facts of one server and its host, or of the host alone."""
 
 import os
 import time
@@ -18,21 +18,23 @@ from octavo.errors import HostError, UsageError
 from octavo.postgres.user_connection import UsersConnection
 
 _BEFORE_START = "no server yet"
-# What is not looked at again while a server is watched.
+# Facts that are not read again while a server is watched.
 DEAR = ("server.databases_bytes", "server.buffers.in_page_cache_share", "server.buffers.used_bytes")
 
 
 def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact] = ()) -> Facts:
-    """A running server, and this host where it runs here; `seconds` are watched for the live facts (0: none).
+    """The facts of a running server, and of this host if it runs here. `seconds`: how long to watch for the live facts
+    (0: none).
 
-    `known` is what costs much and was looked at before: the databases' sizes, what is in shared_buffers.
+    `known`: facts that are expensive and were read before, such as the databases' sizes and the contents of
+    shared_buffers.
     """
     from octavo.doctor.collect.buffers import buffer_facts
     from octavo.doctor.collect.server import reads, server_facts
     from octavo.watch.connect import listener, target_of
 
     target, _ = target_of(connection)
-    # What is looked at in /proc can be seen of a server in a container, too.
+    # The facts from /proc are also available for a server in a container.
     postmaster = target.postmaster or listener(connection)
     directory = target.directory
     before = _live(connection, postmaster, directory, reads) if seconds else None
@@ -62,7 +64,7 @@ def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact]
 
 
 def of_stopped(pgdata: Path, bindir: Path | None) -> Facts:
-    """A cluster that does not run, and this host. Raises UsageError and HostError."""
+    """The facts of a cluster that does not run, and of this host. Raises UsageError and HostError."""
     from octavo.doctor.collect.stopped import stopped_facts
 
     volumes, disks = volume_facts(pgdata, None)
@@ -79,7 +81,7 @@ def _unwatched(disks: Iterable[int], reason: str) -> list[Fact]:
 
 
 def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts:
-    """This host alone, and a server that would have so many bytes of shared_buffers."""
+    """The facts of this host alone, and of a server that would have so many bytes of shared_buffers."""
     given = "--shared-buffers"
     return Facts(
         [
@@ -97,7 +99,7 @@ def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts
 
 
 def of_program(program: Path) -> Facts:
-    """A program for AArch64, on whatever machine. Raises UsageError when it is none or cannot be read."""
+    """The facts of a program for AArch64, on any machine. Raises UsageError when it is not one or cannot be read."""
     try:
         report = read_one(program)
     except OSError as error:
@@ -132,7 +134,7 @@ def _live(
 
 
 def _program(postmaster: int) -> Fact:
-    """Atomic instructions of the running program, on a machine where it matters."""
+    """The atomic instructions of the running program, on machines where they matter."""
     name = "host.process.atomics"
     if os.uname().machine != "aarch64":
         return Fact(name, absent="examined on AArch64 only")

@@ -1,4 +1,4 @@
-"""The machine: memory, huge pages and transparent ones, CPU, memory nodes.
+"""The machine: memory, huge pages, transparent huge pages, CPU, memory nodes.
 
 Sources: kernel Documentation/filesystems/proc.rst, admin-guide/sysctl/vm.rst, admin-guide/mm/transhuge.rst and
 hugetlbpage.rst, admin-guide/pm/cpufreq.rst.
@@ -18,7 +18,7 @@ from octavo.hugepages.limits import container_of
 from octavo.hugepages.pool import default_page, read_pools
 
 _VENDORS = {"Amazon EC2": "amazon", "Google": "google"}
-# Hyper-V elsewhere has the vendor of Azure's machines; this tag is Azure's (cloud-init knows it by that, too).
+# Hyper-V outside of Azure has the same vendor; only Azure's machines have this tag (cloud-init uses it as well).
 _AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
 _MEMORY = {
     "host.memory.total_bytes": "MemTotal",
@@ -32,7 +32,7 @@ _MEMORY = {
 
 
 def host_facts(root: Path = Path("/"), postmaster: int | None = None) -> list[Fact]:
-    """Everything below /proc and /sys that no server is needed for; limits are those of the postmaster's groups."""
+    """The facts from /proc and /sys that need no server. Limits are those of the postmaster's control groups."""
     return [
         Fact("host.machine", os.uname().machine, "uname -m"),
         Fact("host.kernel", os.uname().release, "uname -r"),
@@ -48,7 +48,7 @@ def host_facts(root: Path = Path("/"), postmaster: int | None = None) -> list[Fa
 
 
 def _platform(root: Path) -> Fact:
-    """Which cloud's machine it is, None where it looks like none: what its firmware says (SMBIOS)."""
+    """The cloud that the machine belongs to, according to its firmware (SMBIOS); null if it seems to belong to none."""
     name, directory = "host.platform", root / "sys/class/dmi/id"
     said = {file: fact_of(file, directory / file).value for file in ("sys_vendor", "chassis_asset_tag")}
     if said["sys_vendor"] in _VENDORS:
@@ -72,7 +72,7 @@ def _memory(root: Path) -> list[Fact]:
     known = {line: int(number) * 1024 for line, number in numbers.items() if number.isdecimal()}
     for name, line in _MEMORY.items():
         found.append(Fact(name, known[line], f"{file}: {line}") if line in known else Fact(name, unknown=absent))
-    # Shared memory is counted as page cache, too.
+    # Shared memory is also counted as page cache.
     cache = {"Cached", "Shmem"} <= known.keys()
     found.append(
         Fact("host.memory.file_cache_bytes", max(0, known["Cached"] - known["Shmem"]), f"{file}: Cached less Shmem")

@@ -16,12 +16,12 @@ from octavo.iotop.diskstats import DiskTotals, read_diskstats
 
 @dataclass(frozen=True, slots=True)
 class ServerCounters:
-    """What the server has asked of the kernel since its statistics were reset.
+    """The server's requests to the kernel since its statistics were reset.
 
-    Requests for blocks and their bytes, those of large scans, blocks that the checkpointer wrote, bytes of temporary
-    files; base backups that run now, and how long the oldest transaction with an active statement does, which reports
-    what it has read when it ends; the checkpointer's pid. None where the version does not count it, or the user may not
-    see it.
+    Requests for blocks and their bytes, those of large scans, blocks written by the checkpointer, bytes of temporary
+    files; the number of running base backups, and the age of the oldest transaction with an active statement, which
+    reports its reads only when it ends; the checkpointer's pid. None if the version does not count it, or the user may
+    not see it.
     """
 
     reads: int
@@ -40,7 +40,7 @@ _NONE: Mapping[int, str | None] = {}
 
 @dataclass(frozen=True, slots=True)
 class LiveCounters:
-    """Counters of one moment; None where they cannot be had. `disks` and `busy` (ms) are of every disk, by name."""
+    """Counters at one moment; None if not available. `disks` and `busy` (ms) are for every disk, by name."""
 
     at: float
     disk: DiskTotals | None
@@ -56,7 +56,7 @@ class LiveCounters:
 def take(
     device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc"), sys: Path = Path("/sys")
 ) -> LiveCounters:
-    """One reading; the counters that cost most to read come last."""
+    """Takes one reading. The counters that are most expensive to read come last."""
     at, disks, swapped = time.monotonic(), read_diskstats(proc), _swapped(proc)
     every = _busy_disks(proc)
     busy, server = _busy(device, sys) if device else None, asked()
@@ -78,8 +78,8 @@ def live_facts(
     others: Mapping[int, str | None] = _NONE,
     elsewhere: str = "",
 ) -> list[Fact]:
-    """Rates between the two. `others` are the disks of other volumes, by number; `elsewhere` says why nothing of this
-    host is the server's, where that is so."""
+    """The rates between the two readings. `others`: the disks of other volumes, by number. `elsewhere`: why none of
+    this host's counters belong to the server, if that is the case."""
     seconds = max(after.at - before.at, 1e-9)
     found = [Fact("live.seconds", seconds, "between two readings")]
     if elsewhere:
@@ -144,7 +144,7 @@ def _busy_share(where: str, device: str | None, before: int, after: int, seconds
 
 
 def _busy_disks(proc: Path) -> dict[str, int]:
-    """Milliseconds that each disk was busy (io_ticks)."""
+    """The milliseconds for which each disk was busy (io_ticks)."""
     try:
         rows = [line.split() for line in (proc / "diskstats").read_text().splitlines()]
     except OSError:
@@ -153,7 +153,7 @@ def _busy_disks(proc: Path) -> dict[str, int]:
 
 
 def _dirtied(pid: int, proc: Path) -> int | None:
-    """Bytes of page cache that a process of the server has made dirty."""
+    """The bytes of page cache that a process of the server has dirtied."""
     try:
         process = read_process(pid, proc, storage=True)
     except (OSError, ValueError):
@@ -201,7 +201,7 @@ def _swapped(proc: Path) -> int | None:
 
 
 def _fetched(postmaster: int, proc: Path) -> int | None:
-    """Bytes that the server's processes had fetched from storage, the ended ones included (in the postmaster's)."""
+    """The bytes that the server's processes fetched from storage, including ended ones (counted in the postmaster)."""
     total = 0
     for pid in (postmaster, *child_pids(postmaster, proc)):
         try:

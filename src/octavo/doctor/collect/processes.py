@@ -1,4 +1,4 @@
-"""The server's processes in /proc: page tables, swap, OOM scores. Never smaps.
+"""The server's processes in /proc: page tables, swap, OOM scores. It never reads smaps.
 
 Sources: proc_pid_status(5), proc_pid_oom_score_adj(5), proc_pid_limits(5), cgroup-v2.rst and cgroup-v1/memory.rst,
 sched_setaffinity(2) and cpuset(7).
@@ -17,7 +17,7 @@ _KB = 1024
 
 
 def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
-    """Of the postmaster and all its children, summed."""
+    """The sums over the postmaster and all its children."""
     tables, swap, private, huge, count, largest = 0, 0, 0, 0, 0, 0
     pids = [postmaster, *child_pids(postmaster, proc)]
     for pid in pids:
@@ -50,7 +50,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
 
 
 def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
-    """The tightest memory limit of the process's groups that can be seen from here; null when there is none."""
+    """The tightest memory limit of the process's control groups visible from here; null when there is none."""
     name, limits = "host.memory.group_limit_bytes", list[tuple[int, str]]()
     for group in group_directories("memory", pid, proc):
         for file in (group / "memory.max", group / "memory.limit_in_bytes"):
@@ -66,16 +66,16 @@ def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
 
 
 def cpu_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
-    """CPUs that the process's groups may use at once, rounded up; null when there is no limit.
+    """The CPUs that the process's control groups may use at once, rounded up; null when there is no limit.
 
-    cpu.max has microseconds and the period that they are for, version 1 a file for each.
+    cpu.max has the microseconds and their period; version 1 has a file for each.
     """
     name, limits = "host.cpu.group_cores", list[tuple[int, str]]()
     for group in group_directories("cpu", pid, proc):
         for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
             try:
                 quota, period = (int(one) for file in files for one in (group / file).read_text().split())
-            except (OSError, ValueError):  # "max" is no number
+            except (OSError, ValueError):  # "max" is not a number
                 continue
             if quota > 0 and period > 0:
                 limits.append((-(-quota // period), str(group / files[0])))
@@ -85,7 +85,7 @@ def cpu_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
 
 
 def allowed_cpus(pid: int) -> Fact:
-    """How many of the online CPUs the process may run on: by its affinity (taskset) and its cpuset."""
+    """The number of online CPUs on which the process may run, by its affinity (taskset) and its cpuset."""
     name = "host.cpu.allowed_cores"
     try:
         return Fact(name, len(os.sched_getaffinity(pid)), f"sched_getaffinity({pid})")
@@ -94,7 +94,7 @@ def allowed_cpus(pid: int) -> Fact:
 
 
 def oom_group(pid: int, proc: Path = Path("/proc")) -> Fact:
-    """Whether a control group of the process, or one above, is killed as a whole. Version 1 has no such thing."""
+    """Whether a control group of the process, or an ancestor, is killed as a whole. Version 1 cannot do this."""
     name, seen = "host.process.oom_group", ""
     for group in group_directories("memory", pid, proc):
         file = group / "memory.oom.group"
@@ -130,7 +130,7 @@ def _oom(postmaster: int, children: list[int], proc: Path) -> list[Fact]:
 
 
 def _first_to_die(postmaster: int, server: list[int], proc: Path) -> Fact:
-    """The process that the OOM killer would take now: that with the largest oom_score (proc_pid_oom_score(5))."""
+    """The process that the OOM killer would choose now: the one with the largest oom_score (proc_pid_oom_score(5))."""
     name, worst, first = "host.oom.first", 0, 0
     for directory in proc.glob("[0-9]*"):
         try:

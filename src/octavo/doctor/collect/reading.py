@@ -8,7 +8,7 @@ from octavo.doctor.facts import Fact
 
 
 def fact_of(name: str, path: Path, parse: Callable[[str], Any] = str) -> Fact:
-    """The file's text as a fact; one that cannot be read or parsed is unknown, with the reason."""
+    """The file's text as a fact, unknown with the reason if the file cannot be read or parsed."""
     try:
         text = path.read_text(errors="replace").strip()
     except FileNotFoundError:
@@ -22,5 +22,5 @@ def fact_of(name: str, path: Path, parse: Callable[[str], Any] = str) -> Fact:
 
 
 def kilobytes(text: str) -> int:
-    """Bytes of a number of kB. Raises ValueError."""
+    """Converts a number of kB to bytes. Raises ValueError."""
     return int(text) * 1024

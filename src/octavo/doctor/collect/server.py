@@ -1,4 +1,4 @@
-"""The server's own report: one read-only transaction with short limits; refused facts are unknown."""
+"""The server's own report: one read-only transaction with short timeouts. Refused facts are unknown."""
 
 import math
 import re
@@ -17,12 +17,12 @@ from octavo.postgres import sql
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
 from octavo.units import parse_size
 
-# Nothing that is asked takes longer on a healthy server; on a sick one the doctor must not add to it.
+# On a healthy server every query is faster; on an overloaded one the doctor must not add to the load.
 LIMITS = SessionLimits(statement_timeout="1s", lock_timeout="100ms")
-# Any that PostgreSQL's manual has the views of; the queries have a file for each floor.
+# Every version whose views are in PostgreSQL's manual; there is a query file for each minimum version.
 OLDEST = 130000
 SIZES = "server.databases_bytes"
-# The role that is a managed service's, and what its settings are called there.
+# The role that identifies a managed service, and the service's term for settings.
 SERVICES = {
     "rds_superuser": "Amazon RDS or Aurora: parameter group",
     "cloudsqlsuperuser": "Google Cloud SQL: database flag",
@@ -37,7 +37,8 @@ Row = Mapping[str, Any]
 
 
 def server_facts(connection: UsersConnection, *, with_sizes: bool = True) -> list[Fact]:
-    """All of it, in one transaction. The databases' sizes cost most: who knows them goes without."""
+    """All facts, in one transaction. The databases' sizes are the most expensive; without `with_sizes` they are
+    omitted."""
     with transaction(connection):
         return [
             *_settings(connection),
@@ -59,7 +60,7 @@ def server_facts(connection: UsersConnection, *, with_sizes: bool = True) -> lis
 
 
 def reads(connection: UsersConnection) -> ServerCounters | None:
-    """What was asked of the kernel since the statistics were reset; None when that is refused."""
+    """The requests to the kernel since the statistics were reset; None when the query is refused."""
     with transaction(connection):
         try:
             row = connection.execute(_text(connection, "doctor_reads")).fetchone()
@@ -67,7 +68,7 @@ def reads(connection: UsersConnection) -> ServerCounters | None:
             return None
     try:
         return None if row is None else ServerCounters(**{name: _number(value) for name, value in row.items()})
-    except (TypeError, ValueError):  # another server than PostgreSQL
+    except (TypeError, ValueError):  # a server that is not PostgreSQL
         return None
 
 
@@ -76,7 +77,7 @@ def _number(value: Any) -> Any:
 
 
 def setting_fact(name: str, setting: str, unit: str | None, kind: str, source: str) -> Fact:
-    """A row of pg_settings; bytes for a unit of memory, seconds for one of time.
+    """A row of pg_settings as a fact: bytes for a unit of memory, seconds for a unit of time.
 
     >>> setting_fact("shared_buffers", "16384", "8kB", "integer", "default").value
     134217728
@@ -132,7 +133,7 @@ def _sizes(rows: list[Row]) -> list[Fact]:
 
 
 def _tablespaces(rows: list[Row]) -> list[Fact]:
-    """Names, locations, and the planner settings of their own."""
+    """Names, locations, and own planner settings of the tablespaces."""
     found = [
         {"name": str(row["name"]), "location": str(row["location"]), "options": _options(row["options"])}
         for row in rows
@@ -141,7 +142,7 @@ def _tablespaces(rows: list[Row]) -> list[Fact]:
 
 
 def _options(texts: list[str]) -> dict[str, float]:
-    """Those of a tablespace that rules ask for.
+    """The options of a tablespace that rules use.
 
     >>> _options(["random_page_cost=1.1", "effective_io_concurrency=200", "of_an_extension=x"])
     {'random_page_cost': 1.1, 'effective_io_concurrency': 200}
@@ -155,13 +156,13 @@ def _options(texts: list[str]) -> dict[str, float]:
 
 
 def _managed(rows: list[Row]) -> list[Fact]:
-    """The service, by a role that only it has; null elsewhere."""
+    """The managed service, identified by a role that only it has; null elsewhere."""
     services = [SERVICES[row["role"]] for row in rows if row["role"] in SERVICES]
     return [Fact(MANAGED, services[0] if services else None, "pg_roles")]
 
 
 def _as_they_are(prefix: str, view: str) -> Callable[[list[Row]], list[Fact]]:
-    """Columns as facts of their names."""
+    """Makes facts of a view's columns, with the columns' names."""
 
     def parse(rows: list[Row]) -> list[Fact]:
         return [Fact(f"{prefix}{name}", value, f"{view}: {name}") for name, value in rows[0].items()]
@@ -170,9 +171,10 @@ def _as_they_are(prefix: str, view: str) -> Callable[[list[Row]], list[Fact]]:
 
 
 def _probe(connection: UsersConnection, query: str, name: str, parse: Callable[[list[Row]], list[Fact]]) -> list[Fact]:
-    """The facts of a query; one that is refused, takes too long or answers oddly is a fact that says so."""
+    """The facts of a query. If it is refused, takes too long or has an unexpected result, the fact contains the
+    reason."""
     try:
-        with connection.transaction():  # a savepoint: what is refused leaves the others alone
+        with connection.transaction():  # a savepoint, so that a refused query does not affect the others
             rows = connection.execute(_text(connection, query)).fetchall()
         return parse(list(rows))
     except psycopg.errors.QueryCanceled:
@@ -193,7 +195,7 @@ def _text(connection: UsersConnection, query: str) -> bytes:
 
 
 def transaction(connection: UsersConnection) -> AbstractContextManager[Any]:
-    """A read-only one with the limits, whoever stands between."""
+    """Opens a read-only transaction with the timeouts, also through a pooler."""
     return connection.transaction() if connection.limits is None else limited(connection, connection.limits)
 
 

@@ -7,7 +7,7 @@ from octavo.hugepages.stopped import asking
 from octavo.postgres.versions import major_of
 
 _MB = 1024**2
-# What -C prints is in the unit of pg_settings: blocks, kB, MB or none.
+# postgres -C prints values in the unit of pg_settings: blocks, kB, MB or none.
 _BYTES = {"shared_memory_size": _MB, "huge_page_size": 1024, "work_mem": 1024, "maintenance_work_mem": 1024,
           "wal_segment_size": 1, "max_wal_size": _MB}  # fmt: skip
 _BLOCKS = ("shared_buffers", "effective_cache_size")
@@ -18,7 +18,7 @@ _FLAGS = ("full_page_writes", "data_checksums")
 
 
 def stopped_facts(pgdata: Path, bindir: Path | None) -> list[Fact]:
-    """Settings that rules ask for. Raises UsageError and HostError, as `hugepages.stopped.asking`."""
+    """The settings that rules use. Raises UsageError and HostError like `hugepages.stopped.asking`."""
     found: list[Fact] = []
     with asking(pgdata, bindir) as (ask, source):
 

@@ -15,7 +15,7 @@ from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import mount_of, mounts
 from octavo.host.page_stack import OWN_BLOCKS
 
-# The first Linux whose readahead makes folios larger than a page for it.
+# The first Linux version whose readahead uses folios larger than a page, by filesystem.
 _LARGE_FOLIOS = {"xfs": (5, 18), "ext4": (6, 16)}
 
 
@@ -48,7 +48,7 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
 
 
 def pg_wal_elsewhere(directory: Path, root: Path) -> Fact:
-    """Whether pg_wal is a mount, or a link, which is not followed: where it leads to may not answer."""
+    """Whether pg_wal is a mount or a link. A link is not followed, because its target may not respond."""
     name, path = "host.fs.wal_elsewhere", directory / "pg_wal"
     if any(one.target == path for one in mounts(root / "proc/self/mountinfo")):
         return Fact(name, True, "/proc/self/mountinfo")
@@ -62,8 +62,8 @@ def pg_wal_elsewhere(directory: Path, root: Path) -> Fact:
 
 
 def counted_disk(path: Path, sys: Path = Path("/sys")) -> str | None:
-    """The disk whose requests are those of a path's filesystem: below LVM, where that is one, as above it requests are
-    counted before they are merged."""
+    """The disk whose requests are those of a path's filesystem: the one below LVM if there is any, because above it
+    requests are counted before they are merged."""
     try:
         device = device_under(path, sys)
     except OSError:
@@ -73,7 +73,7 @@ def counted_disk(path: Path, sys: Path = Path("/sys")) -> str | None:
 
 
 def large_folios(kind: str, release: str) -> str:
-    """Whether the filesystem keeps files in folios larger than the least, as far as that is known of the kernel.
+    """Whether the filesystem caches files in folios larger than the smallest, as far as the kernel version tells.
 
     >>> large_folios("xfs", "6.1.0-18-amd64"), large_folios("ext4", "6.1.0-18-amd64"), large_folios("xfs", "5.14.0.el9")
     ('made by readahead', 'none', 'unknown')
@@ -112,7 +112,7 @@ def _device(directory: Path, sys: Path) -> list[Fact]:
 
 
 def _rotational(device: Path, disks: list[Path]) -> Fact:
-    """What the device reports; a device of LVM, md or dm-crypt reports 1 if any disk below does."""
+    """The reported value; a device of LVM, md or dm-crypt reports 1 if any disk below it does."""
     name = "host.device.rotational"
     found = fact_of(name, device / "queue/rotational", lambda text: bool(int(text)))
     if found.value and rotates(device) is None:
@@ -122,7 +122,7 @@ def _rotational(device: Path, disks: list[Path]) -> Fact:
 
 
 def _make(disks: list[Path]) -> list[Fact]:
-    """Vendor and model, where they are the same for all of the disks."""
+    """Vendor and model, if all of the disks have the same."""
     found: list[Fact] = []
     for name in ("vendor", "model"):
         facts = [fact_of(f"host.device.{name}", disk / "device" / name) for disk in disks]
@@ -132,7 +132,7 @@ def _make(disks: list[Path]) -> list[Fact]:
 
 
 def _raid(device: Path) -> list[Fact]:
-    """Of the software RAID that the device is, or lies on."""
+    """The software RAID that the device is, or is built on."""
     raid = next((one for one in family(device) if (one / "md/level").exists()), None)
     if raid is None:
         return [Fact("host.raid.", absent="there is no software RAID (md) below the data directory")]

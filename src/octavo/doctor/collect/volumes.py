@@ -1,7 +1,7 @@
-"""The volumes besides the data directory's that a server's files are on: tablespaces, and pg_wal.
+"""The volumes, besides the data directory's, that a server's files are on: tablespaces, and pg_wal.
 
-Where they lead is the server's user to decide. Nothing is opened there: it is stat(2) and statvfs(2) of what the server
-itself uses, its links resolved step by step and not into what a user has mounted, which may never answer.
+The server's user decides where they lead. Nothing is opened there: only stat(2) and statvfs(2) are used, on links
+resolved step by step, and never into a filesystem that a user mounted, which may block forever.
 """
 
 import itertools
@@ -25,7 +25,7 @@ DEFAULT = "pg_default"
 _OF_ALL = "pg_global"
 _MOST_LINKS = 1000
 _OF_DATA_DIRECTORY = "host.fs.wal_elsewhere"
-# What a tablespace may set for the planner and for reads (ALTER TABLESPACE), and how it is read.
+# The planner and read options of a tablespace (ALTER TABLESPACE), and how they are parsed.
 OPTIONS: Mapping[str, type[int] | type[float]] = {
     "random_page_cost": float, "seq_page_cost": float, "effective_io_concurrency": int,
     "maintenance_io_concurrency": int,
@@ -35,7 +35,7 @@ _Options = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """A tablespace: its name, which only the server says, where it is, and its own settings."""
+    """A tablespace: its name, which only the server knows, its location, and its own settings."""
 
     name: str | None
     location: str
@@ -58,15 +58,15 @@ class _Found:
 def volume_facts(
     directory: Path, told: Fact | None, root: Path = Path("/")
 ) -> tuple[list[Fact], dict[int, str | None]]:
-    """`host.volumes`, and the storage of each volume but the data directory's; and by number the disk that counts its
-    requests, None where there is none.
+    """`host.volumes`, and the storage of each volume except the data directory's; and by number the disk that counts
+    its requests, None if there is none.
 
-    `told` is `server.tablespaces`; where the server does not say them, they are the links in pg_tblspc.
+    `told` is `server.tablespaces`. If the server does not list them, the links in pg_tblspc are used.
     """
     try:
         device, users = directory.stat().st_dev, {mount.target for mount, _ in mounted_by_users()}
         spaces, source = _spaces(directory, told)
-    except OSError:  # storage_facts says why
+    except OSError:  # storage_facts has the reason
         return [], {}
     own = next((space.options for space in spaces if space.name == DEFAULT), ())
     found: dict[Any, _Found] = {(device, own): _Found(directory, own, holds=[DATA], contents={"tables"})}
@@ -79,7 +79,7 @@ def volume_facts(
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             key, place, one = str(path), path, _Found(path, options, f"{shown(str(path))}: {reason}")
         else:
-            # WAL knows no planner: it is with whatever is on the same filesystem.
+            # WAL is not affected by planner settings: it belongs to whatever is on the same filesystem.
             key = key if content == "tables" else next((other for other in found if other[0] == key[0]), key)
             one = _Found(place, options)
         one = found.setdefault(key, one)
@@ -138,7 +138,8 @@ def _mounted_at(path: Path, root: Path) -> Path:
 
 
 def _reached(path: Path, users: set[Path]) -> Path:
-    """Where a path leads. Raises HostError for one into what a user has mounted: whoever goes in may wait for ever."""
+    """The path with links resolved. Raises HostError if it leads into a filesystem that a user mounted, which may
+    block."""
 
     def look(step: Path) -> None:
         if step in users:
@@ -163,8 +164,8 @@ def _spaces(directory: Path, told: Fact | None) -> tuple[list[_Space], str]:
 
 
 def _links(directory: Path) -> Iterable[_Space]:
-    """The links of a server that is not asked, each named by the tablespace's OID. A data directory that is not for us
-    has none."""
+    """The links of a server that is not queried, each with the tablespace's OID as its name. Empty without access to
+    the data directory."""
     try:
         place = os.open(directory / "pg_tblspc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -177,7 +178,7 @@ def _links(directory: Path) -> Iterable[_Space]:
             if name.isdecimal() and len(name) <= 10:
                 try:
                     found.append(_Space(None, os.readlink(name, dir_fd=place), f"tablespace {name}"))
-                except OSError:  # one in place, or gone
+                except OSError:  # an in-place tablespace, or dropped
                     continue
         return found
     finally:

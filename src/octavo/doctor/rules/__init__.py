@@ -1,4 +1,4 @@
-"""The doctor's rules. A new one is a file here with a `RULE`, and a line in the table."""
+"""The doctor's rules. To add one, write a file here with a `RULE`, and add a line to the table."""
 
 from octavo.doctor.engine import DoctorRule
 from octavo.doctor.rules import (

@@ -8,7 +8,7 @@ from octavo.units import human_duration, human_size
 
 _BUSY, _SHARE, _FEWEST = 0.90, 0.50, 50.0
 _SPREAD = 0.9
-_DAY = 24 * 60.0  # minutes, the most that checkpoint_timeout may be
+_DAY = 24 * 60.0  # minutes, the maximum of checkpoint_timeout
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:

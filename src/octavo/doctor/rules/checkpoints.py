@@ -23,14 +23,14 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     size = asked.whole("setting.max_wal_size")
     if requested < _FEW:
         return Ok(f"{seen}, one in {human_duration(every)}")
-    # Requested ones are also those of backups, CREATE DATABASE and by hand. One because of max_wal_size needs at least
-    # half of it in WAL (CalculateCheckpointSegments).
+    # Requested checkpoints include those of backups, CREATE DATABASE and CHECKPOINT. One because of max_wal_size needs
+    # at least half of that in WAL (CalculateCheckpointSegments).
     written = _written(asked, seconds)
     if written is not None and written < _FEW * size / 2:
         return Ok(
             f"{seen}; with {human_size(written)} of WAL at most {written / (size / 2):.0f} because of max_wal_size"
         )
-    # One by time comes checkpoint_timeout after the one before: all others were in what is left of the time.
+    # A timed checkpoint comes checkpoint_timeout after the previous one, so all others happened in the remaining time.
     alone = (seconds - timed * timeout) / requested
     if requested > timed and every < timeout * _OFTEN:
         severity: Severity = "warning"
@@ -58,7 +58,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _written(asked: RuleFacts, seconds: float) -> float | None:
-    """WAL in bytes in that time, None where it is not counted (before 14)."""
+    """The WAL written in that time, in bytes; None if it is not counted (before 14)."""
     size, during = asked.whole_or_none("server.wal.bytes"), asked.number_or_none("server.wal.seconds")
     return size / during * seconds if size is not None and during else None
 

@@ -8,7 +8,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.volumes import Cloud, VolumeKind, cloud_of
 from octavo.units import human_duration, human_size
 
-# A bucket lets a little more through: the article saw 3,287 to 3,600 requests a second where 3,000 are given.
+# The limiter lets a little more through: the article observed 3,287 to 3,600 requests per second with a limit of 3,000.
 _NEAR, _OVER = 0.95, 1.2
 _BUSY, _LARGE = 0.90, 32 * 1024
 
@@ -51,7 +51,7 @@ def _cloud(asked: RuleFacts) -> Cloud:
 
 
 def _met(cloud: Cloud, rate: float, what: str, over: float) -> list[_Limit]:
-    """The kinds of which this rate is the limit; that of a burst is overrun a little."""
+    """The kinds whose limit is this rate. A burst may exceed its limit a little."""
     found: list[_Limit] = []
     for kind in cloud.kinds:
         steady, burst = getattr(kind, what), getattr(kind, f"burst_{what}")

@@ -4,7 +4,7 @@ from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.host.checks.cpu import GOVERNOR_FIX
 
-# These choose the frequency in hardware; their `powersave` is no low one, unless the preference says so.
+# These drivers choose the frequency in hardware; their `powersave` is not slow unless the preference says so.
 _HARDWARE = ("intel_pstate", "amd-pstate-epp")
 _SAVING = ("power", "balance_power")
 

@@ -12,7 +12,7 @@ _MUCH, _BEYOND_ADVICE, _MB = 0.15, 0.40, 1024**2
 def _judge(asked: RuleFacts) -> Ok | Finding:
     if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
         raise NotApplicableError("debug_io_direct = data: no page cache is used")
-    asked.whole("host.process.count")  # there is none of a server that does not run
+    asked.whole("host.process.count")  # a stopped server has no processes
     buffers, memory = asked.whole("setting.shared_buffers"), memory_bytes(asked)
     share, used = (asked.number_or_none(f"server.buffers.{name}") for name in ("in_page_cache_share", "used_bytes"))
     if share is None or used is None:

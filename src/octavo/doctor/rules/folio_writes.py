@@ -1,7 +1,7 @@
-"""A filesystem that writes a whole folio of the page cache when PostgreSQL has changed one block of it.
+"""A filesystem that writes a whole folio of the page cache after PostgreSQL has changed one block of it.
 
-iomap, which xfs uses, tracks dirtiness by filesystem block since Linux 6.6, and by folio before. A folio is a memory
-page, or more: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
+iomap, which xfs uses, tracks dirty data by filesystem block since Linux 6.6, and by folio before. A folio is one or
+more memory pages: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
 """
 
 import re
@@ -11,7 +11,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import human_size
 
 _BY_BLOCK, _LARGE_FOLIOS = (6, 6), (5, 18)
-_FEWEST, _MOST = 512 * 1024.0, 2.0  # bytes a second that are enough to tell, and how many times is a finding
+_FEWEST, _MOST = 512 * 1024.0, 2.0  # the least bytes per second for a result, and the ratio that is a finding
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -29,7 +29,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return _finding(kernel, block, page, f"memory pages of {human_size(page)}", f"{page // block} times the bytes")
     if version < _LARGE_FOLIOS:
         return Ok(f"xfs of Linux {kernel} has folios of one page, {human_size(page)}")
-    # Such a kernel accounts a folio that becomes dirty as a whole to who wrote to it, and writes it as a whole.
+    # Such a kernel accounts a dirtied folio as a whole to the writing process, and writes it as a whole.
     asked_for = asked.number("live.server.checkpoint_bytes_per_second")
     dirtied = asked.number("live.server.checkpoint_dirtied_bytes_per_second")
     if asked_for < _FEWEST:

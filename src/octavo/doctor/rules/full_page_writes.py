@@ -30,7 +30,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if not in_place and (record is None or block <= record):
         unless = ", unless files have the attribute C (lsattr)" if kind == "btrfs" else ""
         return Ok(f"full_page_writes = off on {kind}, which does not write in place{unless}")
-    # Records of one block may be in two transaction groups of ZFS. Of a device below btrfs nothing is known.
+    # ZFS may put the records of one block into two transaction groups. The device below btrfs is unknown.
     own = asked.whole("host.fs.block_bytes") if kind in _COPY_ON_WRITE else None
     sector = own if own is not None else asked.whole("host.device.physical_sector_bytes")
     if block <= sector:
@@ -41,7 +41,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         else ""
     )
     parts = "records" if kind == "zfs" else "sectors"
-    # On a standby the images are its primary's.
+    # On a standby, full-page images come from the primary.
     standby = is_standby(asked)
     return Finding(
         "warning" if standby else "error",

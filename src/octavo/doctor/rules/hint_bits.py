@@ -1,4 +1,4 @@
-"""Sequential scans that write: hint bits of rows that nothing has read before."""
+"""Sequential scans that write: they set hint bits of rows that nothing has read before."""
 
 from octavo.doctor.amounts import is_standby, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok

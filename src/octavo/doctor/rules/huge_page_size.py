@@ -36,7 +36,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     wasted = wanted.needed * page - memory
     if wasted < _MOST_WASTED * memory or wasted < _LEAST_BYTES:
         return Ok(f"pages of {human_size(page)}; the last one has {human_size(max(0, wasted))} left over")
-    # As much more as the whole of shared memory, which grows no faster than the buffers.
+    # The increase is in proportion to all of shared memory, which grows no faster than the buffers.
     larger = asked.whole("setting.shared_buffers") * wanted.needed * page // memory // _MB * _MB
     return Finding(
         "note",

@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"page tables of {connections:,} connections that have touched all of shared memory: {human_size(before)}, of "
         f"which huge pages save {human_size(saved)} ({percent(share)} of the memory)"
     )
-    # Where others use the pool, what is free of it may be theirs.
+    # If other programs use the pool, its free pages may be meant for them.
     if setting == "try" and wanted.pool.available and not wanted.pool.in_use:
         idle = wanted.pool.available * wanted.pool.page
         return _finding(

@@ -1,4 +1,4 @@
-"""Huge pages that are gone after the next boot."""
+"""Huge pages that are lost at the next boot."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok

@@ -1,4 +1,4 @@
-"""Huge pages that the host has and the server's control group may not touch: SIGBUS at initdb or at start."""
+"""Huge pages that the host has but the server's control group may not use: SIGBUS during initdb or at start."""
 
 from octavo.doctor.amounts import MB, HugePages, group_limits, huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -15,7 +15,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     wanted = huge_pages(asked)
     pool = wanted.pool
     limits = group_limits(asked, pool.page)
-    # At the least, shared_buffers must fit in the pool; else mmap fails first, and that is no SIGBUS.
+    # At least shared_buffers must fit in the pool; otherwise mmap fails first, and there is no SIGBUS.
     least = -(-asked.whole("setting.shared_buffers") // pool.page)
     mapped = pool.available + pool.overcommit + wanted.held >= least
     if not limits:
@@ -38,8 +38,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         + worst.consequence,
         (
             "initdb -c huge_pages=off -D $PGDATA   # PostgreSQL 16 and later",
-            # The servers that initdb tries out before it has a configuration die all the same: without these lines 15
-            # chose shared_buffers = 400kB (seen here).
+            # The servers that initdb tries before it has a configuration die in any case: without these lines 15 chose
+            # shared_buffers = 400kB (measured).
             "printf 'huge_pages = off\\nshared_buffers = %s\\nmax_connections = 100\\n' "
             f"{format_size(asked.whole('setting.shared_buffers'))} "
             ">> $(pg_config --sharedir)/postgresql.conf.sample   # before 16, before initdb",
@@ -52,7 +52,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _allow(asked: RuleFacts, limits: list[GroupLimit], wanted: HugePages) -> tuple[str, ...]:
-    """The lines that let the group have them instead, beside what others in it have."""
+    """The lines that raise the group's limit instead, in addition to what other processes in it use."""
     page, pages = wanted.pool.page, wanted.needed
     own = wanted.held * page
     if asked.text_or_none("host.container") == "Kubernetes":

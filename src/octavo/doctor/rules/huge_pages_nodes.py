@@ -1,4 +1,4 @@
-"""Huge pages that are on some memory nodes only."""
+"""Huge pages that exist on only some memory nodes."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok

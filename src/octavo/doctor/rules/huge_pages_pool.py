@@ -1,4 +1,4 @@
-"""A pool of huge pages that is too small for the next start, or larger than anybody needs."""
+"""A pool of huge pages that is too small for the next start, or larger than needed."""
 
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -8,7 +8,7 @@ from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
 from octavo.units import human_size
 
 _MUCH, _SOME = 0.10, 0.03
-# PostgreSQL asks for one page more than it maps where its memory is a multiple of the page.
+# PostgreSQL requests one page more than it maps if its memory is a multiple of the page size.
 _ONE_MORE = 1
 
 

@@ -22,7 +22,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "restart",
             "SHOW io_max_combine_limit;",
         )
-    # The most is 32 blocks in 17 and 128 from 18 on, and so is the default at small blocks.
+    # The maximum is 32 blocks in 17 and 128 since 18; with small blocks this is also the default.
     blocks = 128 if asked.whole("server.version_number") >= _MORE_BLOCKS else 32
     default = min(_DEFAULT, blocks * block)
     if limit < default:

@@ -6,8 +6,8 @@ from octavo.units import human_duration, human_size
 
 _DIRECTORY = "/sys/kernel/mm/transparent_hugepage/khugepaged"
 _ENTRY = 8  # bytes; a huge page has as many pages as a page has entries
-# Its work is by entry of a page table, however large a page is. By default it scans 8 times the pages of a huge page in
-# 10 s: 4,096 pages of 4 kB, 65,536 of 64 kB (khugepaged_init).
+# Its work is per page table entry, whatever the page size. By default it scans 8 times the pages of a huge page in 10
+# s: 4,096 pages of 4 kB, 65,536 of 64 kB (khugepaged_init).
 _MANY = 65_536
 
 

@@ -16,14 +16,14 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     try:
         lse, exclusive = int(counted["lse"]), int(counted["exclusive"])
         calls = int(counted.get("calls_of_helpers", 0))
-        # Facts of before had sums only.
+        # Earlier facts had only sums.
         has_none = str(counted["verdict"]) == "no-lse" if "verdict" in counted else not lse and exclusive > 0
     except (AttributeError, TypeError, KeyError, ValueError):
         raise UnknownError("host.process.atomics has an unknown form") from None
     if not has_none:
         outlined = f"LSE when the CPU has it: {calls} calls of outlined atomics; " if calls else ""
         return Ok(f"{outlined}the program has {lse} LSE instructions and {exclusive} exclusive ones")
-    # What the program says of its compiler, where it does.
+    # The compiler that the program names, if any.
     why = one_line(counted.get("advice") or "GCC 10.1 and later outline by default")
     cores = server_cores(asked)
     many = f"that {cores} cores want at once" if cores else "that several cores want at once"

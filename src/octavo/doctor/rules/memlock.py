@@ -1,4 +1,4 @@
-"""RLIMIT_MEMLOCK: it does not matter to huge pages, and matters to io_uring on old kernels."""
+"""RLIMIT_MEMLOCK: it does not affect huge pages, but affects io_uring on old kernels."""
 
 import re
 
@@ -9,7 +9,7 @@ from octavo.units import human_size
 
 _LIMIT = "host.process.memlock_bytes"
 _NOT_CHARGED_FROM = (5, 12)
-# Of a ring: its queues and its 64 entries (io_max_concurrency at most, by default).
+# The memory of a ring: its queues and its entries, at most 64 by default (io_max_concurrency).
 _PAGES, _ROOM = 2, 2
 
 
@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     numbers = re.match(r"(\d+)\.(\d+)", kernel)
     if numbers and (int(numbers[1]), int(numbers[2])) >= _NOT_CHARGED_FROM:
         return Ok(f"io_uring of Linux {kernel} is not charged to memlock")
-    # None is without limit; one that this user may not see is unknown.
+    # None means no limit; a limit that this user may not see is unknown.
     limit = asked.whole(_LIMIT) if asked.value(_LIMIT) is not None else None
     connections = asked.whole("setting.max_connections")
     rings = _PAGES * asked.whole("host.memory.page_bytes") * connections

@@ -1,11 +1,11 @@
-"""The kernel moving pages between memory nodes."""
+"""The kernel's migration of pages between memory nodes."""
 
 from octavo.doctor.amounts import on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import human_size
 
-# Bit 0 of numa_balancing; bit 1 (Linux 5.18) moves pages between fast and slow memory only.
+# Bit 0 of numa_balancing. Bit 1 (Linux 5.18) only moves pages between fast and slow memory.
 _MOVES = 1
 
 
@@ -48,7 +48,7 @@ def _huge(asked: RuleFacts) -> bool:
 
 
 def _sysctl(name: str, file: str) -> tuple[str, ...]:
-    """0 now, and at the next boot."""
+    """The lines that set it to 0 now and at the next boot."""
     path = f"/etc/sysctl.d/60-postgresql-{file}.conf"
     return (f"echo '{name} = 0' > {path} && sysctl -p {path}",)
 

@@ -19,7 +19,7 @@ _CHILDREN = (
 def _judge(asked: RuleFacts) -> Ok | Finding:
     own = asked.whole("host.process.postmaster_oom_adj")
     limit = asked.whole_or_none("host.memory.group_limit_bytes")
-    # A group that reaches its limit is killed from, however strictly the machine accounts.
+    # The kernel kills in a group that reaches its limit, however strict the machine's overcommit accounting is.
     if asked.whole("host.memory.overcommit") == _STRICT and limit is None:
         return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer comes")
     check = "cat /proc/$(head -1 $PGDATA/postmaster.pid)/oom_score_adj"
@@ -63,8 +63,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
-    """Requests equal to limits: what the pod has now, in CPUs also by its cpuset; where memory has no limit, four times
-    shared memory. No more than three quarters of this node: no node gives all that it has."""
+    """Requests equal to limits: the pod's present limits, for CPUs also its cpuset; without a memory limit four times
+    shared memory. At most three quarters of this node, because no node gives all that it has."""
     memory = limit or min(asked.whole("host.memory.total_bytes") * 3 // 4, 4 * shared_memory(asked))
     every, mine = asked.whole("host.cores"), server_cores(asked)
     cores = mine if mine and mine < every else max(1, every * 3 // 4)
@@ -76,7 +76,7 @@ def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
 
 
 def _first(asked: RuleFacts) -> str:
-    """Whom the kernel kills first, as far as it can be seen."""
+    """The process that the kernel kills first, as far as it can be determined."""
     try:
         found = asked.value("host.oom.first")
         score, own, name = int(found["score"]), int(found["postmaster_score"]), str(found["name"])

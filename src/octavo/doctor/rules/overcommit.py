@@ -5,11 +5,11 @@ from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
-# Nobody's: 60-postgresql.conf may have vm.overcommit_memory itself.
+# A file of its own, because 60-postgresql.conf may already set vm.overcommit_memory.
 _FILE = "/etc/sysctl.d/60-postgresql-overcommit.conf"
 _STRICT = 2
 _NEAR = 0.95
-# Of the memory: how much more is promised, and the most.
+# Shares of the memory: by how much to raise the limit, and its maximum.
 _MORE, _MOST = 0.20, 0.95
 
 
@@ -32,8 +32,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _lines(asked: RuleFacts, limit: int) -> tuple[str, ...]:
-    """Raises the setting in force: overcommit_ratio is 0 where it is overcommit_kbytes. Huge pages are neither promised
-    nor part of what may be."""
+    """Raises the setting in force: overcommit_ratio is 0 if overcommit_kbytes is set. Huge pages count neither as
+    committed memory nor towards the limit."""
     ratio = asked.whole("host.memory.overcommit_ratio")
     huge = sum(one.total * one.page for one in pools(asked)) if asked.has("host.huge.pools") else 0
     memory = max(1, asked.whole("host.memory.total_bytes") - huge)

@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     seen = f"{human_size(now)} of page tables in {count:,} processes"
     if on_huge_pages(asked):
         return Ok(f"{seen}; shared memory is in huge pages")
-    # Transparent huge pages come where memory is not fragmented: only what there is now counts then.
+    # Transparent huge pages depend on unfragmented memory, so only the present state counts then.
     transparent = asked.text_or_none("host.thp.shmem") in SHMEM_THP
     if transparent and now < _MUCH_NOW * memory:
         return Ok(
@@ -55,7 +55,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _huge(asked: RuleFacts) -> tuple[Line, ...]:
-    """The lines for huge pages; where this kernel has none, those for a pooler."""
+    """The lines for huge pages; if this kernel has none, those for a pooler."""
     try:
         return lines_to_take(asked, huge_pages(asked))
     except (UnknownError, NotApplicableError):

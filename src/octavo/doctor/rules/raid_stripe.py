@@ -7,7 +7,7 @@ from octavo.doctor.facts import RuleFacts, UnknownError
 from octavo.units import human_size
 
 _SECTOR = 512  # the unit of xfs' mount options
-# Requests that a write of less than a stripe makes: the old block and the old parity are read, the new ones written.
+# The requests for a write of less than a stripe: it reads the old block and parity, and writes the new ones.
 _PARITY = {"raid4": 4, "raid5": 4, "raid6": 6}
 _FEWEST = 100.0
 
@@ -22,7 +22,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return found
     kind = asked.text("host.fs.type")
     if kind != "xfs":
-        # ext4 shows it as a mount option only where that differs from its superblock.
+        # ext4 shows it as a mount option only if it differs from the superblock.
         raise UnknownError(f"{kind} does not show its stripe in the mount options: tune2fs -l, RAID stripe width")
     return Ok(f"xfs knows the stripe of {name} ({level}, {human_size(stripe)})")
 
@@ -33,7 +33,7 @@ def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding |
         return None
     unit, width = (int(found[1]) * _SECTOR if (found := re.search(rf"\b{word}=(\d{{1,9}})\b", options)) else 0
                    for word in ("sunit", "swidth"))  # fmt: skip
-    # Any whole number of stripes is aligned to them, as is a stripe unit of whole chunks.
+    # Any whole number of stripes is aligned, and so is a stripe unit of whole chunks.
     if width and width % stripe == 0 and unit % chunk == 0:
         return None
     has = f"sunit {human_size(unit)}, swidth {human_size(width)}" if width else "no sunit and swidth"
@@ -49,10 +49,10 @@ def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding |
 
 
 def _realign(mount: str, stripe: int, chunk: int, unit: int) -> tuple[tuple[str, ...], str]:
-    """By mount options where xfs takes them, else by a new filesystem; and what that takes.
+    """The remedy, mount options where xfs accepts them, else a new filesystem; and what puts it into effect.
 
-    A filesystem that was made without sunit refuses to be mounted with it, and a sunit can only be multiplied by a
-    power of two (xfs_check_new_dalign in the kernel's fs/xfs/xfs_mount.c; xfs(5)).
+    A filesystem made without sunit cannot be mounted with it, and a sunit can only be multiplied by a power of two
+    (xfs_check_new_dalign in the kernel's fs/xfs/xfs_mount.c; xfs(5)).
     """
     times = max(unit, chunk) // unit if unit else 0
     sunit = times * unit

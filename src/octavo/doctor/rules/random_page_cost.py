@@ -27,7 +27,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError(f"{seen}, and the device is reported as rotational")
     name = asked.text("host.device.name")
     size = asked.whole_or_none("server.databases_bytes")
-    # Of what is in shared_buffers nothing is read, and plans on little data cost little.
+    # Data in shared_buffers is not read from the device, and plans on little data are cheap.
     small = size is not None and size <= asked.whole("setting.shared_buffers")
     return Finding(
         "note" if small else "warning",

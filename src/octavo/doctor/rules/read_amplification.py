@@ -7,7 +7,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.kernel_page_lines import lines_for_smaller_pages
 from octavo.units import human_size
 
-_FEWEST = 50.0  # requests a second, below which a ratio says nothing
+_FEWEST = 50.0  # requests per second, below which the ratio is not meaningful
 _MOST = 2.0
 
 
@@ -20,19 +20,19 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     block, unit = asked.whole("setting.block_size"), least_read(asked)
     if fetched < _MOST * wanted:
         return Ok(f"{human_size(wanted)}/s requested, {human_size(fetched)}/s fetched from storage")
-    # What a transaction has read is reported when it ends: until then it was fetched and not asked for.
+    # A transaction reports its reads when it ends: until then they are fetched but not counted as requested.
     if asked.has("live.server.long_transactions") and asked.flag("live.server.long_transactions"):
         raise UnknownError(
             f"a transaction runs longer than the {asked.number('live.seconds'):.0f} s observed, and PostgreSQL counts "
             "its reads only when it ends; try --interval 30s"
         )
-    if unit <= block:  # a base backup and temporary files are fetched too, and not asked for as blocks
+    if unit <= block:  # base backups and temporary files are fetched, but not requested as blocks
         return Ok(
             f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched; pages are not larger than "
             "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows which process"
         )
     fix, takes, _ = lines_for_smaller_pages(asked)
-    # The server counts for all volumes, a disk for itself.
+    # The server counts for all volumes, a disk only for itself.
     requests = None if asked.is_spread else asked.number_or_none("live.device.reads_per_second")
     served = asked.number_or_none("live.device.read_bytes_per_second")
     size = f"; the disk served {human_size(served / requests)} a request" if requests and served else ""

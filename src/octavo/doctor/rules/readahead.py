@@ -1,4 +1,4 @@
-"""The kernel's readahead against the reads here: sequential scans that need it, random reads that it makes larger."""
+"""The kernel's readahead against the reads here: sequential scans that need it, random reads that it enlarges."""
 
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
@@ -17,7 +17,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     block, page = asked.whole("setting.block_size"), asked.whole("host.memory.page_bytes")
     request = asked.whole("setting.io_combine_limit") if version >= _ITSELF else block
     if ahead < page:
-        # Without readahead a read gets its pages one by one (page_cache_sync_ra), whoever makes it.
+        # Without readahead a read fetches its pages one by one (page_cache_sync_ra), whichever process makes it.
         return _finding(
             asked,
             "warning",
@@ -29,7 +29,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     too_much = _spoils(asked, ahead)
     if too_much is not None:
         return too_much
-    # A window of one request is enough where a request is large: its first page has the kernel fetch the next window.
+    # With large requests a window of one request is enough: its first page makes the kernel fetch the next window.
     if ahead >= (request if version >= _ITSELF else 2 * request):
         return Ok(f"readahead {human_size(ahead)}")
     if version >= _ASYNCHRONOUS and asked.text("setting.io_method") != "sync":
@@ -45,7 +45,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _spoils(asked: RuleFacts, ahead: int) -> Finding | None:
-    """Much more is fetched than is asked for, by reads that are no large scans, where pages are not the reason."""
+    """The finding if reads other than large scans fetch much more than they request, not because of the page size."""
     reads, wanted = (asked.number_or_none(f"live.server.{name}_per_second") for name in ("reads", "read_bytes"))
     fetched, scans = (
         asked.number_or_none(f"live.server.{name}_per_second") for name in ("fetched_bytes", "scan_bytes")
@@ -56,7 +56,7 @@ def _spoils(asked: RuleFacts, ahead: int) -> Finding | None:
         asked.whole_or_none("live.server.base_backups"),
         asked.number_or_none("live.server.temporary_bytes_per_second"),
     )
-    # What a transaction has read is reported when it ends: until then it was fetched and not asked for.
+    # A transaction reports its reads when it ends: until then they are fetched but not counted as requested.
     if (
         others != (0, 0.0)
         or not asked.has("live.server.long_transactions")

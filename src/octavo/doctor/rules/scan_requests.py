@@ -1,4 +1,4 @@
-"""The size of the requests that sequential scans really made."""
+"""The actual size of the requests of sequential scans."""
 
 from octavo.doctor.amounts import set_buffers
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -10,7 +10,7 @@ _COUNTS_BYTES = 180000
 _ENOUGH, _SMALL, _DEFAULT = 10_000, 32 * 1024, 128 * 1024
 _MB = 1024**2
 _SCAN = 100 * _MB
-_DISK = 140  # requests a second of one rotating disk, as in the thread
+_DISK = 140  # requests per second of one rotating disk, as in the cited thread
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -24,13 +24,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     seen = f"{reads:,} requests of large scans, {human_size(each)} each"
     if each >= _SMALL or each >= 2 * block:
         return Ok(seen)
-    # Of a table that is cached in large part, what is missing is read in small pieces.
+    # If a table is largely cached, the missing blocks are read in small pieces.
     hits = (asked.whole_or_none("server.scans.hits") or 0) * block
     if hits > size:
         return Ok(f"{seen}; {human_size(hits)} were found in shared_buffers")
     limit, buffers = asked.whole("setting.io_combine_limit"), asked.whole("setting.shared_buffers")
     connections = asked.whole("setting.max_connections")
-    allowed = buffers // connections  # what a backend may have pinned at once (MaxProportionalPins)
+    allowed = buffers // connections  # the buffers that a backend may pin at once (MaxProportionalPins)
     lines, takes = _lines(asked, limit, allowed, connections)
     if not lines:
         return Ok(f"{seen}; io_combine_limit and shared_buffers allow larger ones")
@@ -47,7 +47,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _lines(asked: RuleFacts, limit: int, allowed: int, connections: int) -> tuple[tuple[Line, ...], str]:
-    """What makes requests larger, and what that takes; nothing where both limits allow them."""
+    """The lines for larger requests, and what puts them into effect; none if both limits already allow them."""
     if limit < _DEFAULT:
         return (alter("io_combine_limit", format_size(_DEFAULT)), RELOAD), "reload"
     if allowed < limit:

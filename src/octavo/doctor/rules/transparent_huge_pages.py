@@ -15,7 +15,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if mode != "always":
         return Ok(f"enabled = {mode}")
     stalls = defrag == "always"
-    # As much as a page of table entries, of 8 bytes each, maps.
+    # The memory that one page of page table entries, of 8 bytes each, maps.
     page = asked.whole_or_none("host.memory.page_bytes")
     huge = human_size(page * page // 8) if page else "a huge page"
     shared = asked.text_or_none("host.thp.shmem") in SHMEM_THP

@@ -5,7 +5,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _LARGEST = 65536
-_USUAL = 4096  # mkfs.xfs's own; every kernel can mount it
+_USUAL = 4096  # the default of mkfs.xfs; every kernel can mount it
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:

@@ -1,4 +1,4 @@
-"""WAL segments that are filled faster than one a second."""
+"""WAL segments that fill faster than one per second."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
@@ -31,8 +31,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _lines(asked: RuleFacts, segment: int) -> tuple[Line, ...]:
-    """A server whose min_wal_size or max_wal_size is less than two segments does not start (xlog.c,
-    ReadControlFile)."""
+    """The lines for the change. A server whose min_wal_size or max_wal_size is less than two segments does not start
+    (xlog.c, ReadControlFile)."""
     least = 2 * segment
     sizes = {name: asked.whole_or_none(f"setting.{name}") for name in ("min_wal_size", "max_wal_size")}
     return (

@@ -9,7 +9,7 @@ from octavo.units import format_size, human_size
 _DEFAULT, _MB, _GB = 4 * 1024**2, 1024**2, 1024**3
 _MUCH = 2.0
 _LEAST_WORKER = 64  # MB, the default of maintenance_work_mem
-_WITHOUT_LIMIT = 170000  # before, vacuum collects dead rows in 1 GB at most
+_WITHOUT_LIMIT = 170000  # before this version, vacuum collects dead rows in at most 1 GB
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -56,7 +56,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _fewer(asked: RuleFacts, connections: int) -> list[Line]:
-    """max_connections may never be less on a standby than on its primary (manual, Hot Standby)."""
+    """A standby's max_connections may never be less than its primary's (manual, Hot Standby)."""
     return [
         "# this is a standby: on its primary first, or it stops applying WAL"
         if is_standby(asked)
@@ -67,7 +67,7 @@ def _fewer(asked: RuleFacts, connections: int) -> list[Line]:
 
 
 def _autovacuum(asked: RuleFacts) -> tuple[int, int]:
-    """What a worker may take (autovacuum_work_mem; -1 is maintenance_work_mem) and how many there are; 0 where that is
+    """The memory of a worker (autovacuum_work_mem; -1 is maintenance_work_mem) and the number of workers; 0 if
     unknown."""
     own, count = (asked.whole_or_none(f"setting.{name}") for name in ("autovacuum_work_mem", "autovacuum_max_workers"))
     each = (own if own is not None and own >= 0 else asked.whole_or_none("setting.maintenance_work_mem")) or 0

@@ -1,6 +1,6 @@
 """The age at which the kernel writes back dirty memory, in a round whose cells are paused most of the time.
 
-Dirty memory is written back when it is older than vm.dirty_expire_centisecs, 30 s as a rule (kernel Documentation/
+Dirty memory is written back when it is older than vm.dirty_expire_centisecs, usually 30 s (kernel Documentation/
 admin-guide/sysctl/vm.rst). It also ages while its cell is paused: with seven cells, pages would be written back after
 four seconds of their cell's own time, which does not happen in a sequential trial of a few seconds. So the limit is
 multiplied by the number of cells.
@@ -19,8 +19,8 @@ _LIMIT = Path("/proc/sys/vm/dirty_expire_centisecs")
 
 @contextmanager
 def ages_slowly(cells: int, journal: Journal, limit: Path = _LIMIT) -> Generator[int | None, None, None]:
-    """The limit for so many cells that take turns, within the context; yields it in hundredths of a second, None if it
-    may not be changed."""
+    """Sets the limit for so many cells that take turns, within the context. Yields it in hundredths of a second, None
+    if it may not be changed."""
     if not_writable(limit) is not None:
         yield None
         return

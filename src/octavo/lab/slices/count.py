@@ -1,4 +1,4 @@
-"""Counting: which transactions belong to a slice, and which turns are kept."""
+"""Counting: the transactions that belong to a slice, and the turns that are kept."""
 
 import math
 from array import array
@@ -6,15 +6,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# A slice begins with caches of another cell and processes that wake up: so much of it is not counted.
+# The part of a slice that is not counted: it begins with the caches of another cell and with processes that wake up.
 LEAD = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One cell's part of a turn, in seconds of CLOCK_MONOTONIC: when it was let go, and when it was stopped.
+    """One cell's part of a turn, in seconds of CLOCK_MONOTONIC: when it was continued, and when it was paused.
 
-    `steal` and `foreign` are shares of the machine's CPU time that the hypervisor and strangers took meanwhile.
+    `steal` and `foreign` are the shares of the machine's CPU time used by the hypervisor and by foreign processes.
     """
 
     turn: int
@@ -25,12 +25,12 @@ class Slice:
 
     @property
     def counted_from(self) -> float:
-        """From where on transactions count."""
+        """The time from which transactions are counted."""
         return self.began + LEAD * (self.ended - self.began)
 
     @property
     def seconds(self) -> float:
-        """How long they count."""
+        """The seconds in which transactions are counted."""
         return self.ended - self.counted_from
 
 
@@ -45,17 +45,17 @@ class SliceCounts:
     _latencies: list["array[float]"] = field(default_factory=list["array[float]"])
 
     def add_slice(self, one: Slice) -> None:
-        """A slice that has ended; they come in the order of time."""
+        """Adds a slice that has ended. Slices must be added in the order of time."""
         self.slices.append(one)
         self.counts.append(0)
         self._began.append(one.began)
         self._latencies.append(array("d"))
 
     def add(self, finished: Iterable[tuple[float, float]]) -> None:
-        """Transactions: when each ended, and how long it took, in seconds. They come in any order, also late.
+        """Adds transactions by end time and duration, in seconds. They come in any order, also late.
 
-        One counts in the slice in which it ended. Its latency counts where it began there too: one across a border
-        stood still for a while.
+        A transaction counts in the slice in which it ended. Its latency counts only if it also began there, because a
+        transaction that spans slices was paused for a while.
         """
         for ended, latency in finished:
             self.all_transactions += 1
@@ -69,7 +69,7 @@ class SliceCounts:
                     self._latencies[place].append(latency)
 
     def rate(self, place: int) -> float:
-        """Transactions a second of a slice, by its place in the list."""
+        """The transactions per second of a slice, by its index."""
         seconds = self.slices[place].seconds
         return self.counts[place] / seconds if seconds > 0 else 0.0
 
@@ -79,7 +79,7 @@ class SliceCounts:
         return sorted(latency for found in kept for latency in found)
 
     def of(self, turns: set[int]) -> tuple[int, float]:
-        """Transactions of these turns, and the seconds over which they were counted."""
+        """The number of transactions in these turns, and the seconds over which they were counted."""
         mine = [(n, one) for n, one in zip(self.counts, self.slices, strict=True) if one.turn in turns]
         return sum(n for n, _ in mine), sum(one.seconds for _, one in mine)
 
@@ -97,11 +97,11 @@ class DisturbanceLimits:
 
 
 def disturbance(turn: Sequence[Slice], limits: DisturbanceLimits) -> float:
-    """The difference in CPU time lost to others between slices of the turn, as a multiple of the limits: above 1 the
+    """The difference between slices of the turn in CPU time lost to others, as a multiple of the limits. Above 1 the
     turn is disturbed.
 
-    A disturbance of all slices of a turn alike cancels in their ratios; a disturbance of one of them drops the turn for
-    all cells, so that no cell can gain by it.
+    A disturbance common to all slices of a turn cancels in their ratios. A disturbance of one of them drops the turn
+    for all cells, so that no cell can profit from it.
     """
     shortest = min(one.ended - one.began for one in turn)
     tick = limits.tick_seconds / shortest if shortest > 0 else 0.0
@@ -116,7 +116,7 @@ def _multiple(apart: float, most: float) -> float:
 
 
 def rates_by_turn(tallies: Sequence[SliceCounts], turns: set[int]) -> list[list[float]]:
-    """Transactions a second: a row for each of these turns in its order, with the cells in theirs."""
+    """Transactions per second: one row for each of these turns, in order, with the cells in theirs."""
     by_turn: list[Mapping[int, float]] = [
         {one.turn: tally.rate(place) for place, one in enumerate(tally.slices)} for tally in tallies
     ]

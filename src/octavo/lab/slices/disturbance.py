@@ -1,4 +1,4 @@
-"""CPU time that others took in a slice: the hypervisor, and processes that are not ours."""
+"""CPU time that others used during a slice: the hypervisor, and foreign processes."""
 
 import os
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from octavo.host.cpu_times import CpuTimes, cpu_times
 from octavo.host.process_table import cpu_in, read_table, tree
 
 _PROC = Path("/proc")
-# A process may have 1,024 files open as a rule.
+# A process may usually have 1,024 open files.
 _MOST_FILES = 400
 _LONGEST_STAT = 4096
 
@@ -27,7 +27,7 @@ class CpuMeter:
     """Reads both in a few milliseconds, while all our cells are paused. A context manager: the files of foreign
     processes stay open, because opening one takes several times as long as reading it.
 
-    Kernel threads count as ours, as for trials, because they often write back our own pages.
+    Kernel threads count as ours, as in other trials, because they often write back our own pages.
     """
 
     root: int = field(default_factory=os.getpid)
@@ -43,7 +43,7 @@ class CpuMeter:
             self._close(pid)
 
     def read(self) -> CpuSnapshot:
-        """Now."""
+        """Takes a reading."""
         pids = {int(entry.name) for entry in os.scandir(self.proc) if entry.name.isdecimal()}
         if pids - self._foreign.keys():
             table = read_table(self.proc)
@@ -56,7 +56,8 @@ class CpuMeter:
         return CpuSnapshot(cpu_times(self.proc), {pid: cpu for pid, cpu in used if cpu is not None})
 
     def _cpu_of(self, pid: int) -> float | None:
-        """None of a process that is gone; one that has its number since is read from the next time on."""
+        """The CPU seconds of a process, None if it has ended. A process that has reused its pid is read from the next
+        time on."""
         try:
             if len(self._files) >= _MOST_FILES and pid not in self._files:
                 return cpu_in((self.proc / str(pid) / "stat").read_bytes())

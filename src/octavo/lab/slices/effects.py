@@ -8,29 +8,29 @@ from itertools import pairwise
 
 import numpy as np
 
-# Of a normal distribution, two-sided 95 %: for the line that is shown while a round runs, and no verdict.
+# The normal quantile of a two-sided 95 % interval, for the line shown while a round runs, not for a verdict.
 _Z = 1.96
 _FEWEST_TURNS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRatio:
-    """A cell's ratio to the baseline in this round, and the standard error of its logarithm over turns; 0 where turns
-    are of different things and tell no error."""
+    """A cell's ratio to the baseline in this round, and the standard error of its logarithm over turns. The error is 0
+    if turns measure different things and therefore show no error."""
 
     ratio: float
     error: float
 
     @property
     def interval(self) -> tuple[float, float]:
-        """About 95 % for this round on these loads; no verdict."""
+        """About 95 % for this round on these loads, not a verdict."""
         return self.ratio * math.exp(-_Z * self.error), self.ratio * math.exp(_Z * self.error)
 
 
 @dataclass(frozen=True, slots=True)
 class AfterEffects:
-    """`carry_over`: how far apart, as a logarithm, predecessors move the slices that follow them; with its standard
-    error. `autocorrelation`: of the cells' deviations between neighbouring turns."""
+    """`carry_over`: the largest difference, as a logarithm, between the effects of predecessors on the slices after
+    them, with its standard error. `autocorrelation`: that of the cells' deviations between neighbouring turns."""
 
     carry_over: float
     error: float
@@ -38,9 +38,9 @@ class AfterEffects:
 
 
 def ratio_of(rates: Sequence[Sequence[float]], cell: int, baseline: int) -> TurnRatio | None:
-    """From rates by turn and cell; None of fewer than three turns in which both did something.
+    """The ratio from rates by turn and cell; None with fewer than three turns in which both cells had transactions.
 
-    Neighbouring turns that are alike widen the error, as of a first-order autoregression.
+    Correlation of neighbouring turns widens the error, as in a first-order autoregression.
     """
     steps = [math.log(row[cell] / row[baseline]) for row in rates if row[cell] > 0 and row[baseline] > 0]
     if len(steps) < _FEWEST_TURNS:
@@ -63,9 +63,9 @@ def total_ratio_of(totals: Sequence[float], cell: int, baseline: int) -> TurnRat
 def after_effects(
     rates: Sequence[Sequence[float]], orders: Sequence[Sequence[int]], turns: Sequence[int]
 ) -> AfterEffects | None:
-    """Least squares of ln rate = turn + cell + predecessor; None where the turns are too few to tell.
+    """Least squares of ln rate = turn + cell + predecessor; None if there are too few turns.
 
-    `rates` has a row for each of `turns`; `orders` the order of every turn that ran, these and others.
+    `rates` has a row for each of `turns`; `orders` has the order of every turn that ran, including others.
     """
     cells = len(rates[0]) if rates else 0
     if cells < 2 or len(rates) < _FEWEST_TURNS * cells or any(rate <= 0 for row in rates for rate in row):
@@ -73,7 +73,7 @@ def after_effects(
     rows: list[np.ndarray] = []
     values: list[np.ndarray] = []
     for turn, row in zip(turns, rates, strict=True):
-        if turn == 0:  # nobody ran before its first slice
+        if turn == 0:  # no cell ran before its first slice
             continue
         before = orders[turn - 1][-1]
         design = np.zeros((cells, 2 * cells))
@@ -82,7 +82,7 @@ def after_effects(
             design[place, cells + before] = 1
             before = cell
         logs = np.log([row[cell] for cell in orders[turn]])
-        # What the slices of a turn have in common goes with their mean.
+        # Subtracting a turn's mean removes what its slices have in common.
         rows.append(design - design.mean(axis=0))
         values.append(logs - logs.mean())
     matrix, wanted = np.vstack(rows), np.concatenate(values)

@@ -1,6 +1,6 @@
-"""Where slices are valid: in conditions whose cells can be paused for a while without changing their state.
+"""When slices are valid: in conditions whose cells can be paused for a while without changing their state.
 
-docs/plan.md ("Interleaving") has all reasons, and the effect on each timer.
+docs/plan.md ("Interleaving") has all the reasons, and the effect on each timer.
 """
 
 import shutil
@@ -25,34 +25,35 @@ from octavo.plan.server_settings import checkpoint_seconds, maintenance_memory, 
 from octavo.units import human_size, parse_size
 from octavo.workloads.base import Levels, PinsSettings, RunsInPieces, RunsInTurns, Workload
 
-# What a server has beside its buffers, its part of the page cache, and what its processes sort and hash.
+# The memory of a server besides its buffers, its part of the page cache, and the sorts and hash tables of its
+# processes.
 _SERVER_BYTES = 128 * 1024**2
-# The rest is for the client, the lab and the kernel; what the estimate has too little costs page cache, no memory.
+# The rest is for the client, the lab and the kernel. An underestimate costs page cache, it does not exhaust memory.
 _MOST_OF_MEMORY = 0.9
 _SPARE_OF_DISK = 1.1
 _Sliced = (RunsInTurns, RunsInPieces)
-# Levels that a cell must have, with what would go wrong in other words.
+# Levels that a cell must have, and otherwise what would go wrong.
 _LEVELS = {
     "cache": ("warm", "a cold cache is filled only once"),
     "wal_regime": ("after-checkpoint", "wal_regime = steady depends on the checkpoint timer"),
     "rate": ("none", "the schedule of transactions (rate) cannot be paused"),
 }
 _TAILS = ("pgbench-tail",)
-# The optional instrument that can be restricted to the control group of one server.
+# The optional instrument that can be restricted to one server's control group.
 _OF_A_GROUP = "profile"
-# Timers by which PostgreSQL ends what has waited too long: they go on while a backend stands still.
+# Timers by which PostgreSQL ends what has waited too long: they continue while a backend is paused.
 _TIMEOUTS = (
     "statement_timeout", "lock_timeout", "transaction_timeout", "idle_in_transaction_session_timeout",
     "idle_session_timeout",
 )  # fmt: skip
 _OFF = ("0", "")
-# A checkpoint by the clock comes to cells that stand still more often than to one that runs. A round with all its
-# dropped turns takes about so much longer than its cells are measured.
+# Cells that are paused have timed checkpoints more often than a running one. With all its dropped turns a round takes
+# about this many times as long as its cells are measured.
 _TIMES = 3.0
 
 
 def why_never(name: str, workload: Workload) -> str | None:
-    """Why a workload's trials can never be measured in slices, whatever the plan; None when they can."""
+    """Why a workload's trials can never be measured in slices, whatever the plan; None if they can."""
     if not isinstance(workload, _Sliced):
         return f"the workload {name} has no client that can be paused (RunsInTurns, docs/extending.md)"
     if name in _TAILS:
@@ -61,7 +62,7 @@ def why_never(name: str, workload: Workload) -> str | None:
 
 
 def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
-    """Why the cells of a condition cannot run in slices, by the plan alone; None when they can."""
+    """Why the cells of a condition cannot run in slices, judging only by the plan; None if they can."""
     if reason := why_never(plan.workload, workload):
         return reason
     assert isinstance(workload, _Sliced)
@@ -76,7 +77,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     if others := [name for name in plan.instruments if name != _OF_A_GROUP]:
         return f"the instrument {others[0]} measures the whole machine"
     for name, (level, reason) in _LEVELS.items():
-        if name == "cache" and isinstance(workload, RunsInPieces):  # empties them itself before each piece
+        if name == "cache" and isinstance(workload, RunsInPieces):  # it empties them itself before each piece
             continue
         if any(cell.levels.get(name, level) != level for cell in cells):
             return f"{name}: {reason}"
@@ -87,7 +88,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
 
 
 def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str | None:
-    """What cells on volumes of their own, or under memory limits of their own, may not do."""
+    """Restrictions on cells with their own volumes, or under their own memory limits."""
     for cell in cells:
         levels = cell.levels
         volume = parse_device(levels.get("device", "native"))
@@ -107,8 +108,8 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
 
 
 def may_stop_within_pieces(cells: Sequence[Levels]) -> bool:
-    """Whether cells of a workload in pieces may be paused within one: if all its data is in memory. Otherwise
-    readahead, and the unused part of a device's limit, would cost nothing."""
+    """Whether cells of a workload in pieces may be paused within a piece: only if all their data is in memory.
+    Otherwise readahead, and the unused part of a device's limit, would be free."""
     return all(
         levels.get("cache", "warm") == "warm" and not device.is_limited(levels) and not device.needs_volume(levels)
         for levels in cells
@@ -129,8 +130,8 @@ def not_here(
     root: Path = cgroup.ROOT,
     release: str | None = None,
 ) -> str | None:
-    """Why this host cannot stop these cells whole, or watch one of them alone; else None. With control groups of
-    version 2 a server whose memory or device is limited is in the group of its limit, and in no other."""
+    """Why this host cannot pause these cells completely, or observe one of them alone; else None. On cgroup version 2 a
+    server whose memory or device is limited is only in the group with that limit."""
     if _OF_A_GROUP in instruments and (reason := profile.cannot_restrict(root=root)):
         return f"the instrument {_OF_A_GROUP} measures the whole machine: {reason}"
     freezes = child_group.groups_can_freeze(root, release)
@@ -143,7 +144,7 @@ def not_here(
                 return f"device: {reason}"
             if not freezes:
                 return "device: this host has no control group in which a cell could be paused with its device"
-        # Idle servers would write, and work on what was loaded, in the others' time.
+        # Idle servers would write, and process what was loaded, during the slices of others.
         if isinstance(workload, RunsInPieces) and not only_reads(workload, cell.levels) and not freezes:
             return "this host has no control group in which a load could be paused"
     return None
@@ -179,7 +180,7 @@ def not_at_once(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | 
 
 
 def needs_of(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> list[CellNeeds]:
-    """Of each cell, in their order."""
+    """The needs of each cell, in order."""
     return [
         CellNeeds(
             cell.levels,
@@ -192,7 +193,7 @@ def needs_of(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> list[Cell
 
 
 def no_room(needs: Sequence[CellNeeds]) -> str | None:
-    """Why the cells are too large to be up at once, or None."""
+    """Why the cells are too large to run at the same time, or None."""
     wanted = sum(_memory(cell, cell.cached) for cell in needs)
     there = meminfo("MemAvailable", Path("/proc"))
     if wanted > _MOST_OF_MEMORY * there:
@@ -208,17 +209,17 @@ def no_room(needs: Sequence[CellNeeds]) -> str | None:
 
 
 def room_for_huge_pages() -> int:
-    """How much of the memory pools may take for servers that are up at once, in bytes: the rest is for their data."""
+    """The bytes of memory that pools may use for servers that run at the same time; the rest is for their data."""
     return meminfo("MemAvailable", Path("/proc")) // 2
 
 
 def most_for_huge_pages() -> int:
-    """How much of the memory that is free now pools may take at all, in bytes: the rest keeps the host alive."""
+    """The bytes of free memory that pools may use at all; the rest keeps the host running."""
     return meminfo("MemAvailable", Path("/proc")) * 9 // 10
 
 
 def too_dirty(workload: Workload, needs: Sequence[CellNeeds], proc: Path = Path("/proc")) -> str | None:
-    """Why cells that write to devices that are paused, or load, cannot take turns, or None.
+    """Why cells that write to paused devices, or that load, cannot take turns, or None.
 
     A paused cell's dirty pages stay dirty, so those of all cells add up; above vm.dirty_background_ratio (or _bytes)
     the kernel makes the running cell wait for paused devices, or writes to a common device while it runs
@@ -243,15 +244,15 @@ def too_dirty(workload: Workload, needs: Sequence[CellNeeds], proc: Path = Path(
 
 
 def _page_cache_bytes(workload: Workload, levels: Levels) -> int:
-    """What a cell has in the page cache: its database, unless it only reads one that its shared buffers hold."""
+    """The bytes of a cell in the page cache: its database, unless it only reads one that fits its shared buffers."""
     database = workload.database_bytes(levels)
     in_buffers = database <= parse_size(levels["shared_buffers"])
     return 0 if in_buffers and only_reads(workload, levels) else database
 
 
 def _working_bytes(plan: Plan, workload: Workload, levels: Levels) -> int:
-    """What a cell's processes sort and hash. All cells may hold theirs at the same time: paused in the same query or in
-    the same step of a load, and while all are warmed."""
+    """The bytes of a cell's sorts and hash tables. All cells may hold theirs at the same time: paused in the same query
+    or in the same step of a load, and while all are warmed up."""
     if not isinstance(workload, RunsInPieces):
         return 0
     own = dict(workload.settings) if isinstance(workload, PinsSettings) else dict[str, str]()
@@ -267,7 +268,7 @@ def only_reads(workload: Workload, levels: Levels) -> bool:
 
 def _memory(cell: CellNeeds, cached: int) -> int:
     levels = cell.levels
-    # Huge pages are in their pool already.
+    # Huge pages are already in their pool.
     buffers = parse_size(levels["shared_buffers"]) if levels.get("huge_pages", "off") == "off" else 0
     most = buffers + cached + cell.working + _SERVER_BYTES
     limit = levels.get("memory", "none")
@@ -275,7 +276,7 @@ def _memory(cell: CellNeeds, cached: int) -> int:
 
 
 def refuse(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> None:
-    """Raises UsageError for a plan that asks for slices and has a condition that cannot be measured so."""
+    """Raises UsageError for a plan that requests slices and has a condition that cannot be measured in slices."""
     if plan.interleave != "slices":
         return
     for condition, mine in by_condition(cells).items():

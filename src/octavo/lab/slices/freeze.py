@@ -1,4 +1,4 @@
-"""Pausing a cell as a whole, and continuing it: its control group, or only its client where control groups are not
+"""Pausing a cell as a whole, and continuing it: its control group, or only its client if control groups are not
 available."""
 
 import os
@@ -14,24 +14,24 @@ from octavo.errors import OctavoError
 from octavo.host import child_group
 
 _POLL_SECONDS = 0.0002
-# A process that waits for the device stops when it has its answer.
+# A process that waits for the device is only paused when its request has completed.
 _PATIENCE_SECONDS = 30.0
 
 
 class Freezer(Protocol):
-    """Stops a cell and lets it go on."""
+    """Pauses a cell and continues it."""
 
     @property
     def how(self) -> str:
-        """What is paused, in words, for the trial's facts."""
+        """A description of what is paused, for the trial's facts."""
         ...
 
     def freeze(self) -> None:
-        """Returns when everything is paused. Raises OctavoError if that does not happen."""
+        """Pauses the cell, and returns when everything is paused. Raises OctavoError if that fails."""
         ...
 
     def thaw(self) -> None:
-        """Lets it go on at once."""
+        """Continues it at once."""
         ...
 
 
@@ -45,12 +45,12 @@ class GroupFreezer:
 
     @property
     def how(self) -> str:
-        """With the version of the group."""
+        """The description, with the version of the group."""
         version = 2 if child_group.is_version_2(self.group) else 1
         return f"server and client (control group, version {version})"
 
     def freeze(self) -> None:
-        """Asks, and waits until it is so."""
+        """Requests it, and waits until it has happened."""
         child_group.set_frozen(self.group, frozen=True)
         deadline = self.now() + _PATIENCE_SECONDS
         while not child_group.is_frozen(self.group):
@@ -61,7 +61,7 @@ class GroupFreezer:
             self.wait(_POLL_SECONDS)
 
     def thaw(self) -> None:
-        """The group and the groups below it."""
+        """Continues the group and the groups below it."""
         child_group.set_frozen(self.group, frozen=False)
 
 
@@ -69,34 +69,34 @@ class Pausable(Protocol):
     """A device that only one cell uses."""
 
     def pause(self) -> None:
-        """Serves nothing from now on."""
+        """Serves no requests from now on."""
         ...
 
     def resume(self) -> None:
-        """Goes on."""
+        """Serves requests again."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFreezer:
-    """A cell and its own device: the kernel does not write back for a paused cell, so that writing a cell's dirty pages
-    costs its own time."""
+    """Pauses a cell together with its own device: the kernel does not write back for a paused cell, so writing a cell's
+    dirty pages uses its own time."""
 
     cell: Freezer
     device: Pausable
 
     @property
     def how(self) -> str:
-        """What is stopped."""
+        """A description of what is paused."""
         return f"{self.cell.how}; its device"
 
     def freeze(self) -> None:
-        """The cell first, so that requests that a process waits for are still served."""
+        """Pauses the cell first, so that requests for which a process waits are still served."""
         self.cell.freeze()
         self.device.pause()
 
     def thaw(self) -> None:
-        """The device first; the cell even if that fails, because a frozen process could not be ended."""
+        """Continues the device first, and the cell even if that fails, because a frozen process could not be ended."""
         try:
             self.device.resume()
         finally:
@@ -105,27 +105,27 @@ class DeviceFreezer:
 
 @dataclass(frozen=True, slots=True)
 class StandsStill:
-    """A server whose client asks nothing in between, on a host without control groups of ours: its timers go on."""
+    """A server whose client sends nothing in between, on a host without usable control groups: its timers continue."""
 
     how: str = "nothing: no usable control groups on this host; the servers were idle, but their timers kept running"
 
     def freeze(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def thaw(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFreezer:
-    """The client alone; its server has nothing to do, but its timers go on."""
+    """Pauses only the client; its server has nothing to do, but its timers continue."""
 
     pid: int
     how: str = "only the client: no usable control groups on this host, so the servers' timers kept running"
 
     def freeze(self) -> None:
-        """SIGSTOP, and waits until no thread runs: its log is read then. Transactions that the server has begun are
-        finished there, and answered later."""
+        """Sends SIGSTOP, and waits until no thread runs, because its log is read then. Transactions that the server has
+        begun are completed there, and answered later."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -133,7 +133,7 @@ class ClientFreezer:
             time.sleep(_POLL_SECONDS)
 
     def _stands_still(self) -> bool:
-        """Whether every thread is stopped, or gone (proc(5), the state after the name)."""
+        """Whether every thread is stopped, or has ended (proc(5), the state after the name)."""
         for stat in Path(f"/proc/{self.pid}/task").glob("*/stat"):
             with suppress(OSError):
                 if stat.read_bytes().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X"):
@@ -141,6 +141,6 @@ class ClientFreezer:
         return True
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)

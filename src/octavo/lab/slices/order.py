@@ -1,4 +1,4 @@
-"""The order of slices: each cell follows every other equally often, so that carry-over affects all cells alike.
+"""The order of slices: each cell follows every other equally often, so that carry-over affects all cells equally.
 
 E. J. Williams, *Australian J. Scientific Research* A 2 (1949): a square for an even number of cells, in which each
 runs once in every place and once right after every other; for an odd number a square and its mirror image.
@@ -27,7 +27,7 @@ def williams(cells: int) -> list[list[int]]:
 
 
 def turns(cells: int, seed: str) -> Generator[list[int], None, None]:
-    """Turn after turn without end: whole designs, each with its cells and its rows shuffled by the seed."""
+    """Yields turn after turn without end: whole designs, with cells and rows shuffled by the seed."""
     chance = random.Random(f"turns/{seed}")
     while True:
         names = list(range(cells))

@@ -1,13 +1,13 @@
 """Turns over the pieces of a trial, such as queries: all cells take turns on one piece, then on the next.
 
-Where a cell can be paused within a piece, all cells begin the piece, and each runs in short slices, in a balanced
-order, until its piece has ended: compared slices are fractions of a second apart, and slow noise of the machine affects
-all cells alike. A piece's time is that of its slices. Where it cannot (cold caches, limited devices, no control groups)
-a slice is a whole piece.
+If a cell can be paused within a piece, all cells begin the piece, and each runs in short slices, in a balanced order,
+until its piece has ended: compared slices are fractions of a second apart, and slow noise of the machine affects all
+cells equally. A piece's time is that of its slices. If it cannot (cold caches, limited devices, no control groups) a
+slice is a whole piece.
 
-A turn in which others took more of the CPU from one cell than from another is run again for all cells, up to half as
-many turns again; the least disturbed turn of a piece counts. Which one that is depends on other processes, never on a
-cell's results. A piece that cannot be repeated, such as a step of a load, counts as it is.
+A turn in which others took more CPU from one cell than from another is repeated for all cells, up to half as many turns
+again; the least disturbed turn of a piece counts. Which one that is depends on other processes, never on a cell's
+results. A piece that cannot be repeated, such as a step of a load, counts in any case.
 """
 
 import math
@@ -23,7 +23,7 @@ from octavo.lab.slices.freeze import Freezer
 from octavo.lab.slices.turns import Meter, TurnsClock
 from octavo.workloads.base import BegunPiece, Piece, PieceRun, Pieces
 
-# Turns that are run again, as a share of those that there must be.
+# The most repeated turns, as a share of the required ones.
 _MOST_AGAIN = 0.5
 
 
@@ -41,7 +41,7 @@ class PieceRunner:
     _cancelled: bool = False
 
     def begin(self, piece: Piece, clock: TurnsClock) -> None:
-        """Prepares a piece, which is no part of its time."""
+        """Prepares a piece, which is not part of its time."""
         self._begun, self._sent, self._cancelled = None, False, False
 
         def prepare() -> None:
@@ -50,8 +50,9 @@ class PieceRunner:
         self._let_go(prepare, clock)
 
     def run(self, seconds: float, used: float, clock: TurnsClock) -> tuple[float, float, bool]:
-        """One slice of at most so long of the piece that has had `used` seconds: when the cell was let go and when it
-        stood still, and whether the piece has ended. When the piece ends, or fails, the slice does."""
+        """Runs one slice of at most `seconds` of a piece that has already run for `used` seconds. Returns when the cell
+        was continued and when it was paused, and whether the piece has ended. The slice ends when the piece ends or
+        fails."""
         begun, ended, until = self._begun, False, 0.0
         assert begun is not None
 
@@ -90,7 +91,7 @@ class PieceRunner:
         self.freezer.thaw()
         try:
             do()
-        except Exception as error:  # but what would fail every later trial
+        except Exception as error:  # except one that would fail every later trial
             self.error = failure_reason(error)
         self.freezer.freeze()
         ended = clock.now()
@@ -100,9 +101,9 @@ class PieceRunner:
 
 @dataclass(slots=True)
 class PieceTurns:
-    """The result: by turn each cell's slices combined, in the turn's first order; seconds of the pieces' turns that
-    count, by item and repetition, and the number of finished items. `slice_seconds` is the length of a slice, None if
-    it was a whole piece."""
+    """The result: by turn each cell's slices combined, in the first order of the turn; the seconds of the turns that
+    count, by item and repetition; the number of completed items. `slice_seconds` is the length of a slice, None if it
+    was a whole piece."""
 
     slice_seconds: float | None = None
     slices: list[list[Slice]] = field(default_factory=list[list[Slice]])
@@ -112,12 +113,12 @@ class PieceTurns:
     seconds: dict[str, list[list[float]]] = field(default_factory=dict[str, list[list[float]]])
 
     def totals(self) -> list[float]:
-        """By cell the seconds of the items so far, of each the median of its repetitions."""
+        """By cell, the seconds of the items so far, with the median of each item's repetitions."""
         medians = [[median(cell) for cell in zip(*repetitions, strict=True)] for repetitions in self.seconds.values()]
         return [math.fsum(cell) for cell in zip(*medians, strict=True)]
 
     def facts(self) -> dict[str, Any]:
-        """For the facts of each cell's trial."""
+        """The facts for each cell's trial."""
         every = [one for turn in self.slices for one in turn]
         facts: dict[str, Any] = {
             "interleave": "slices",
@@ -136,7 +137,7 @@ class PieceTurns:
 
 @dataclass(slots=True)
 class _Turn:
-    """One turn that ran: how disturbed it was, and by place what each cell gave."""
+    """One turn that ran: its disturbance, and the result of each cell by index."""
 
     disturbance: float
     runs: dict[int, PieceRun]
@@ -144,7 +145,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class _CellSlices:
-    """A cell's slices of one turn: when the first began, their seconds, and what others took in them."""
+    """A cell's slices of one turn: when the first began, their seconds, and the CPU that others took during them."""
 
     began: float | None = None
     seconds: float = 0.0
@@ -152,14 +153,14 @@ class _CellSlices:
     foreign: float = 0.0
 
     def add(self, began: float, ended: float, steal: float, foreign: float) -> None:
-        """One more slice, with the shares of the machine that others took."""
+        """Adds a slice, with the shares of the machine that others took."""
         self.began = began if self.began is None else self.began
         self.seconds += ended - began
         self.steal += steal * (ended - began)
         self.foreign += foreign * (ended - began)
 
     def together(self, turn: int) -> Slice:
-        """As one slice, with the shares of all its time."""
+        """The slices as one, with the shares over all of its time."""
         began, seconds = self.began or 0.0, self.seconds
         shares = (self.steal / seconds, self.foreign / seconds) if seconds > 0 else (0.0, 0.0)
         return Slice(turn, began, began + seconds, *shares)
@@ -175,8 +176,8 @@ def run(
     clock: TurnsClock,
     show: Callable[[PieceTurns], None],
 ) -> PieceTurns:
-    """Runs all items of all cells, in slices of `slice_seconds`, or whole if that is None. An item is repeated, by all
-    cells, until half of them have run it long enough.
+    """Runs all items of all cells, in slices of `slice_seconds`, or whole if that is None. An item is repeated by all
+    cells until half of them have run it long enough.
 
     A cell whose piece fails has no more slices. `show` is called after each piece.
     """
@@ -212,9 +213,9 @@ def run(
 
 
 def _pieces(runners: Sequence[PieceRunner], items: Sequence[str], turns: PieceTurns) -> Iterator[Piece]:
-    """Each item, again and again until half of the cells that are not out have enough of it.
+    """Yields each item repeatedly until half of the remaining cells have enough of it.
 
-    Not all of them: where one is ten times as fast as the others, all would run it ten times as often for its sake.
+    Not until all have: if one is ten times as fast as the others, all would run it ten times as often.
     """
     for item in items:
         repetition = 0
@@ -231,7 +232,7 @@ def _half_have_enough(runners: Sequence[PieceRunner], item: str) -> bool:
 
 @dataclass(slots=True)
 class _Measured:
-    """The slices of a turn while it goes on."""
+    """The slices of the current turn."""
 
     meter: Meter
     clock: TurnsClock
@@ -240,7 +241,7 @@ class _Measured:
     _last: CpuSnapshot | None = None
 
     def slice_of(self, place: int, runner: PieceRunner) -> bool:
-        """One slice; whether the piece has ended."""
+        """Runs one slice. Returns whether the piece has ended."""
         mine = self.cells.setdefault(place, _CellSlices())
         before = self._last or self.meter.read()
         began, ended, done = runner.run(self.slice_seconds, mine.seconds, self.clock)
@@ -252,7 +253,7 @@ class _Measured:
 def _whole_turn(
     runners: Sequence[PieceRunner], piece: Piece, orders: Iterator[list[int]], measured: _Measured
 ) -> dict[int, PieceRun]:
-    """One cell after the other, each with all that belongs to its piece."""
+    """Runs one cell after the other, each with its whole piece."""
     runs: dict[int, PieceRun] = {}
     for place in next(orders):
         runner = runners[place]
@@ -260,7 +261,7 @@ def _whole_turn(
             continue
         runner.begin(piece, measured.clock)
         while runner.error is None and not measured.slice_of(place, runner):
-            pass  # a piece that is cut off has one slice more
+            pass  # an interrupted piece has one more slice
         _end(runner, place, measured, runs)
     return runs
 
@@ -268,7 +269,7 @@ def _whole_turn(
 def _sliced_turn(
     runners: Sequence[PieceRunner], piece: Piece, orders: Iterator[list[int]], measured: _Measured
 ) -> dict[int, PieceRun]:
-    """All cells begin; then they run in slices until all have ended, and then each gives what it has."""
+    """Begins the piece in all cells, runs them in slices until all have ended, then takes the results."""
     waiting = {place for place, runner in enumerate(runners) if runner.error is None}
     for place in sorted(waiting):
         runners[place].begin(piece, measured.clock)

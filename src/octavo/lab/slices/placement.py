@@ -3,7 +3,7 @@
 On a machine with few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps its
 placement: successive slices within a second repeat one draw instead of making a new one (autocorrelation 0.4 to 0.7
 between a cell's neighbouring slices, docs/method.md). Redistributing the threads makes the slices independent draws
-from the same distribution, for every cell alike.
+from the same distribution, for every cell equally.
 """
 
 import os
@@ -21,10 +21,10 @@ _PROC = Path("/proc")
 
 
 def deal(used: Mapping[int, float], allowed: Mapping[int, frozenset[int]], chance: random.Random) -> dict[int, int]:
-    """A CPU for each thread: every CPU gets as many of the busy ones as any other.
+    """A CPU for each thread, so that the busy threads are spread evenly over the CPUs.
 
-    `used` is each thread's CPU seconds since it was last dealt, `allowed` the CPUs that it may run on. Threads with
-    only one are left out.
+    `used`: each thread's CPU seconds since its last placement. `allowed`: the CPUs on which it may run. Threads with
+    only one CPU are left out.
     """
     dealt: dict[int, int] = {}
     by_mask: dict[frozenset[int], list[int]] = {}
@@ -55,11 +55,11 @@ class ShuffledPlacement:
 
     @property
     def how(self) -> str:
-        """What is paused, and how it continues."""
+        """What is paused, and how it is continued."""
         return f"{self.freezer.how}; threads redistributed over the CPUs at each slice"
 
     def freeze(self) -> None:
-        """Stops the group and deals its threads for the next slice. Raises as the group's own freezer."""
+        """Pauses the group and places its threads for the next slice. Raises the errors of the group's own freezer."""
         self.freezer.freeze()
         now = {thread: self._cpu_seconds(thread) for thread in child_group.threads(self.freezer.group)}
         used = {thread: seconds - self._before.get(thread, 0.0) for thread, seconds in now.items()}
@@ -69,8 +69,8 @@ class ShuffledPlacement:
             _bind(thread, (cpu,))
 
     def thaw(self) -> None:
-        """Lets the group go on, and leaves its threads to the scheduler, also those that begin meanwhile: a thread that
-        was still bound has passed its CPU on to them (sched_setaffinity(2)), and they would keep it."""
+        """Continues the group and leaves its threads to the scheduler, including those that start meanwhile: a thread
+        that was still bound passed its CPU on to them (sched_setaffinity(2)), and they would keep it."""
         self.freezer.thaw()
         for thread, cpus in self._free.items():
             _bind(thread, cpus)
@@ -82,7 +82,7 @@ class ShuffledPlacement:
                     _bind(thread, free[thread])
 
     def _parent(self, thread: int) -> int:
-        """Its process, or of a process the one that forked it (proc_pid_status(5)); 0 where it has ended."""
+        """The thread's process, or for a process its parent (proc_pid_status(5)); 0 if it has ended."""
         try:
             status = (self.proc / str(thread) / "status").read_bytes()
         except OSError:
@@ -91,7 +91,8 @@ class ShuffledPlacement:
         return number_after(status, b"\nPPid:") if process == thread else process
 
     def _cpu_seconds(self, thread: int) -> float:
-        """From schedstat, which counts nanoseconds (sched-stats.rst); 0 where the kernel does not say."""
+        """CPU seconds from schedstat, which counts nanoseconds (sched-stats.rst); 0 if the kernel does not report
+        them."""
         try:
             return int((self.proc / str(thread) / "schedstat").read_bytes().split()[0]) / 1e9
         except (OSError, ValueError, IndexError):

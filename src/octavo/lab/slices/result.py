@@ -12,7 +12,7 @@ from octavo.workloads.base import WorkloadResult
 def result_of(
     tally: SliceCounts, kept: set[int], *, asked: float, cpu_seconds: float, problems: Sequence[str], output: str
 ) -> WorkloadResult:
-    """Transactions over the seconds of the turns that are kept; the time measured is the slices' own, whole.
+    """The transactions over the seconds of the kept turns; the measured time is that of the whole slices.
 
     Latencies are those of transactions that began and ended in one slice.
     """
@@ -36,7 +36,7 @@ def result_of(
 
 
 def series_of(tally: SliceCounts, kept: set[int]) -> Series:
-    """The rate of each slice that is kept, at its end, since the first slice began; the others stood still between."""
+    """The rate of each kept slice at its end, since the first slice began. The cell was paused in between."""
     if not tally.slices:
         return Series.of("tps", "1/s", (), ())
     began = tally.slices[0].began

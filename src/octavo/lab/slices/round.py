@@ -1,8 +1,8 @@
 """A round in slices: starts every cell's server on its pristine copy, and its client, then runs the turns.
 
-First all copies are made, then all servers started, so that no cell's caches are emptied for another's. Then all are
-warmed at the same time, because nothing is measured yet; then devices are limited and clients started, one after the
-other.
+First it makes all copies, then it starts all servers, so that no cell's caches are emptied for another's. Then it warms
+up all at the same time, because nothing is measured yet. Then it limits the devices and starts the clients, one after
+the other.
 """
 
 import os
@@ -50,14 +50,14 @@ from octavo.plan.thresholds import Thresholds
 from octavo.units import parse_percentage
 from octavo.workloads.base import RunsInPieces
 
-# Slices so long that a trial has no more turns than these tell nothing that trials do not.
+# With slices so long that a trial has no more turns than this, slices are no better than sequential trials.
 _FEWEST_TURNS = 8
-# Short beside the seconds for which a machine is fast or slow, and long beside the caches that a slice finds cold.
+# Short compared with the seconds for which a machine is fast or slow, and long compared with refilling cold caches.
 _SLICE_OF_A_PIECE = 0.1
 
 
 class SlowError(OctavoError):
-    """The cells do so little in a moment that slices are no use."""
+    """The cells are too slow for slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class SliceRequest:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """The result of a round: by cell the watched trial, or why it failed; and the carry-over between slices."""
+    """The result of a round: by cell, the watched trial or why it failed; and the carry-over between slices."""
 
     cells: Mapping[str, WatchedTrial | str]
     facts: Mapping[str, Mapping[str, Any]]
@@ -88,16 +88,16 @@ class RoundResult:
 def measure(
     equipment: Equipment, trials: Mapping[str, Trial], wanted: SliceRequest, timings: PhaseTimings
 ) -> RoundResult:
-    """One round of these cells, of which the first is the baseline where there is one.
+    """Runs one round of these cells, of which the first is the baseline if there is one.
 
-    A cell that fails is out, and the others go on. Raises HostError when every later trial would fail, SlowError when
-    slices are no use, OctavoError when what came of the round is no cell's own.
+    A cell that fails drops out, and the others continue. Raises HostError when every later trial would fail, SlowError
+    when slices are no use, OctavoError for errors that belong to the round and not to a cell.
     """
     with set_user_id.none_left(equipment.account), ExitStack() as whole:
         first = next(iter(trials.values()))
         cells = [RoundCell(name, trial, whole.enter_context(ExitStack())) for name, trial in trials.items()]
-        child_group.of(equipment.journal)  # before threads ask for it
-        for cell in cells:  # two at once may be given the same loop device
+        child_group.of(equipment.journal)  # before threads request it
+        for cell in cells:  # two at once may get the same loop device
             _try(cell, lambda cell: make_volume(equipment, cell))
         _at_once(cells, lambda cell: make_copy(equipment, cell))
         timings.end("copy")
@@ -105,7 +105,7 @@ def measure(
         if standing := [cell for cell in cells if cell.directory is not None]:
             place = KnobTarget(standing[0].directory or Path())
             state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
-            # Knobs are put back when the servers are gone, also where the round breaks off.
+            # Knobs are restored after the servers have ended, also when the round is aborted.
             whole.callback(each_at_once, cells, _close)
         _at_once(cells, lambda cell: start_server(equipment, cell))
         timings.end("start")
@@ -145,18 +145,18 @@ def _facts(cells: Sequence[RoundCell]) -> dict[str, Mapping[str, Any]]:
 
 
 def _try(cell: RoundCell, step: Callable[[RoundCell], None]) -> None:
-    """A step of a cell that is still in; an error puts it out, and ends what it has."""
+    """Runs a step of a cell that has not dropped out. An error drops it out and closes what it has."""
     if cell.error is not None:
         return
     try:
         step(cell)
-    except Exception as error:  # but what would fail every later trial
+    except Exception as error:  # except one that would fail every later trial
         cell.error = failure_reason(error)
         _close(cell, error)
 
 
 def _close(cell: RoundCell, error: Exception | None = None) -> None:
-    """Ends what the cell has: with its error, so that what ends may know a full disk by it and stop the run."""
+    """Closes what the cell has, with its error, so that the cleanup can recognise a full disk and stop the run."""
     try:
         cell.stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
     except Exception as worse:
@@ -164,12 +164,12 @@ def _close(cell: RoundCell, error: Exception | None = None) -> None:
 
 
 def _at_once(cells: Sequence[RoundCell], step: Callable[[RoundCell], None]) -> None:
-    """The step of all cells that are still in at the same time."""
+    """Runs the step of all remaining cells at the same time."""
     each_at_once(cells, lambda cell: _try(cell, step))
 
 
 def each_at_once(cells: Sequence[RoundCell], do: Callable[[RoundCell], None]) -> None:
-    """Does it for all cells at the same time."""
+    """Runs `do` for all cells at the same time."""
     with ThreadPoolExecutor(max_workers=max(1, len(cells))) as pool:
         steps = [pool.submit(do, cell) for cell in cells]
         try:
@@ -209,15 +209,15 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceReques
     whole = sorted(_common(runners, done.kept))
     if all(len(order) == len(runners) for order in done.orders):
         effects = after_effects(rates_by_turn([one.tally for one in runners], set(whole)), done.orders, whole)
-    # CPU is judged turn by turn instead; the means are facts of each trial. What others read and wrote meanwhile met
-    # every cell alike.
+    # CPU is judged turn by turn instead; the means are facts of each trial. Foreign reads and writes affected every
+    # cell equally.
     surroundings = replace(surroundings, foreign_cpu_share=None, foreign_read_bytes=None, foreign_written_bytes=None)
     return TurnsDone(pace, done, effects, surroundings)
 
 
 def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceRequest) -> TurnsDone:
-    """The same for trials of pieces, each of which takes as long as it takes: in slices where every cell can be stopped
-    in the middle of one."""
+    """The same for trials of pieces, each of which takes as long as it needs: in slices if every cell can be paused
+    within a piece."""
     runners = [cell.pieces for cell in cells if cell.pieces is not None]
     items = runners[0].pieces.items
 
@@ -245,7 +245,8 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
 def _ratios(
     cells: Sequence[RoundCell], baseline: str | None, ratio: Callable[[int, int], TurnRatio | None]
 ) -> dict[str, TurnRatio]:
-    """Each cell's ratio to the baseline so far, by name, where there is one: `ratio` has it by their places."""
+    """Each cell's ratio to the baseline so far, by name, if there is a baseline. `ratio` computes it from their
+    indexes."""
     names = [cell.name for cell in cells]
     if baseline not in names:
         return {}
@@ -259,7 +260,7 @@ def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:
 
 
 def _end(cell: RoundCell) -> None:
-    """The client finishes what it has begun."""
+    """Lets the client complete what it has begun."""
     runner, client = runner_of(cell), cell.client
     assert client is not None
     if (process := read_process(client.pid)) is not None:
@@ -277,7 +278,7 @@ def _resume(cell: RoundCell) -> None:
 
 
 def limits_of(thresholds: Thresholds) -> DisturbanceLimits:
-    """The limits beyond which a turn is dropped, by the plan's thresholds; one tick of one CPU may be chance."""
+    """The limits beyond which a turn is dropped, from the plan's thresholds. One tick of one CPU may be chance."""
     tick = 1 / (os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
     return DisturbanceLimits(
         parse_percentage(thresholds.most_steal), parse_percentage(thresholds.most_foreign_cpu), tick

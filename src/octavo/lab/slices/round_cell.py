@@ -31,7 +31,7 @@ from octavo.workloads.base import RunsInPieces, RunsInTurns
 
 @dataclass(slots=True)
 class RunningClock:
-    """Seconds for which a cell has not stood still, for its instruments."""
+    """The seconds during which a cell was not paused, for its instruments."""
 
     runner: turns.Runner | PieceRunner | None = None
 
@@ -73,14 +73,14 @@ class RoundCell:
 
 
 def make_volume(equipment: Equipment, cell: RoundCell) -> None:
-    """The private volume, where its levels ask for one."""
+    """Creates the private volume, if the cell's levels require one."""
     dataset = cell.trial.dataset
     content = dataset.copy_bytes + dataset.spec.wal_bytes
     cell.volume = cell.stack.enter_context(device.volume(cell.trial.levels, content, equipment.journal))
 
 
 def make_copy(equipment: Equipment, cell: RoundCell) -> None:
-    """The pristine copy of its load."""
+    """Makes the pristine copy of the cell's load."""
     place = cell.volume.directory if cell.volume is not None else None
     directory, caches = cell.stack.enter_context(pristine_copy(cell.trial.dataset, equipment.journal, place))
     cell.facts |= caches
@@ -88,7 +88,7 @@ def make_copy(equipment: Equipment, cell: RoundCell) -> None:
 
 
 def start_server(equipment: Equipment, cell: RoundCell) -> None:
-    """The server, in a control group that can be frozen where there are any."""
+    """Starts the server, in a control group that can be frozen if that is available."""
     trial, directory = cell.trial, cell.directory
     assert directory is not None
     settings = equipment.settings.of(trial.dataset.build, trial.levels, directory)
@@ -116,12 +116,12 @@ def start_server(equipment: Equipment, cell: RoundCell) -> None:
 
 
 def warm_server(equipment: Equipment, cell: RoundCell) -> None:
-    """Brings it to speed."""
+    """Warms up the server."""
     warm_up(server_of(cell), equipment.workload, cell.trial.levels, cell.trial.seed)
 
 
 def reach(equipment: Equipment, cell: RoundCell) -> None:
-    """Brings it to its position in the checkpoint cycle."""
+    """Brings the server to its position in the checkpoint cycle."""
     server = server_of(cell)
     cell.facts |= reach_regime(server, equipment.workload, cell.trial.levels, cell.trial.seed)
     cell.started = server.query("started")[0]["started"]
@@ -155,7 +155,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     trial = cell.trial
     cell.client = cell.stack.enter_context(workload.client(server, trial.levels, trial.seed, trial.client_log))
     freezer = _all_of(cell, limited.enforcer) or ClientFreezer(cell.client.pid)
-    # However the round ends: what stands still could not be ended by a signal.
+    # In any case: a paused process could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how
     cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client)
@@ -164,7 +164,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
 
 
 def _all_of(cell: RoundCell, limits: Enforcer | None) -> Freezer | None:
-    """What stops all of a cell; None where it has no control group of its own."""
+    """The freezer for all of a cell; None if it has no control group of its own."""
     if cell.group is None:
         return None
     processes = ShuffledPlacement(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
@@ -172,7 +172,7 @@ def _all_of(cell: RoundCell, limits: Enforcer | None) -> Freezer | None:
 
 
 def server_of(cell: RoundCell) -> Server:
-    """Its server, which has been started."""
+    """The cell's server, which has been started."""
     assert cell.server is not None
     return cell.server
 

@@ -30,7 +30,7 @@ class TurnsDone:
 
 
 def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> WatchedTrial:
-    """The cell's slices as a trial; what breaks off here leaves the trial to the rules of validity."""
+    """The cell's slices as a trial. If the client broke off, the validity rules judge the trial."""
     server, runner, client, watching = server_of(cell), runner_of(cell), cell.client, cell.watching
     assert client is not None and watching is not None
     assert done.pace is not None and isinstance(done.turns, turns.Turns)
@@ -40,7 +40,7 @@ def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> W
         tally, kept, asked=done.pace.wanted_seconds, cpu_seconds=cell.client_cpu,
         problems=problems(cell.exit_code, client.output), output=client.output,
     )  # fmt: skip
-    # The instruments saw the client's whole life, its pilot included.
+    # The instruments observed the client's whole run, including its pilot.
     seen = watching.finish(replace(result, transactions=tally.all_transactions))
     seen = replace(seen, series=(series_of(tally, kept), *seen.series))
     if isinstance(equipment.workload, CountsBySlices):
@@ -54,7 +54,7 @@ def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> W
 
 
 def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> WatchedTrial:
-    """The cell's pieces as a trial. Raises OctavoError with why the cell is out."""
+    """The cell's pieces as a trial. Raises OctavoError with the reason if the cell dropped out."""
     server, runner, watching = server_of(cell), cell.pieces, cell.watching
     assert runner is not None and watching is not None and isinstance(done.turns, PieceTurns)
     if runner.error is not None:
@@ -71,7 +71,7 @@ def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> 
 
 
 def _of_cell(cell: RoundCell, all_cells: Surroundings) -> Surroundings:
-    """With what a cell's own processes and memory group say of it alone."""
+    """The surroundings with the figures of the cell's own processes and memory group."""
     mine, server = replace(all_cells, own_read_bytes=cell.read_bytes), server_of(cell)
     if "memory_limit_bytes" in cell.facts and server.group is not None:
         cell.facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(server.group)

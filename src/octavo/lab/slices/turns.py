@@ -11,18 +11,18 @@ from octavo.lab.slices.disturbance import CpuSnapshot
 from octavo.lab.slices.freeze import Freezer
 from octavo.plan.model import LONGEST_SLICE
 
-# The shorter the slices the nearer together in time is what is compared, as long as a slice has transactions enough:
-# `_MANY`, or as many as `_LONG` seconds have, but `_FEWEST` at the least, which scatter by a fifth by chance alone.
+# The shorter the slices, the closer together in time are the compared ones, as long as a slice has enough transactions:
+# `_MANY`, or as many as `_LONG` seconds have, but at least `_FEWEST`, which scatter by a fifth by chance alone.
 USUAL = 0.05
 _MANY, _LONG, _FEWEST = 200, 0.25, 20
-# The pilot: until a client has logged so many transactions (its log comes in blocks of about a hundred lines), or has
-# run so long.
+# The pilot ends when a client has logged so many transactions (its log is written in blocks of about a hundred lines),
+# or has run so long.
 _PILOT_SLICE = 0.5
 _PILOT_FEWEST = 200
 _PILOT_SECONDS = 5.0
-_PILOT_PATIENCE = 30.0  # with many threads it is long until the first of them has a block full
-# Turns that are dropped are made up for, until there were so many times those that were wanted. Where others are never
-# quiet, more rounds tell more than more turns to choose from.
+_PILOT_PATIENCE = 30.0  # with many threads it takes long until the first has a full block
+# Dropped turns are replaced, up to this multiple of the requested ones. If others are never quiet, more rounds help
+# more than more turns to choose from.
 _MOST_TIMES = 1.5
 _SHOW_SECONDS = 1.0
 
@@ -31,11 +31,11 @@ class Client(Protocol):
     """The interface of a cell's client to the turns."""
 
     def finished(self) -> list[tuple[float, float]]:
-        """The transactions since the last call: when each ended (CLOCK_MONOTONIC), and its seconds."""
+        """The transactions since the last call: the end of each (CLOCK_MONOTONIC), and its seconds."""
         ...
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the client is still running."""
         ...
 
 
@@ -43,7 +43,7 @@ class Meter(Protocol):
     """The interface of a meter of CPU time taken by others."""
 
     def read(self) -> CpuSnapshot:
-        """Now."""
+        """Takes a reading."""
         ...
 
     def shares(self, before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
@@ -64,7 +64,7 @@ class TurnsClock(Protocol):
 
 
 class Monotonic:
-    """The host's."""
+    """The host's clock."""
 
     def now(self) -> float:
         """Seconds."""
@@ -77,7 +77,7 @@ class Monotonic:
 
 @dataclass(slots=True)
 class Runner:
-    """A cell with its client, standing still between its slices. `ran` is for how long it has not, in seconds."""
+    """A cell with its client, paused between its slices. `ran` is its running time in seconds."""
 
     freezer: Freezer
     client: Client
@@ -98,7 +98,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long a slice is, for how long each cell is to be measured, and what drops a turn."""
+    """The length of a slice, the time for which each cell is to be measured, and the limits that drop a turn."""
 
     slice_seconds: float
     wanted_seconds: float
@@ -115,13 +115,13 @@ class Turns:
 
     @property
     def disturbed(self) -> int:
-        """How many turns were."""
+        """The number of disturbed turns."""
         return sum(one > 1 for one in self.disturbances)
 
 
 def pilot(runners: Sequence[Runner], clock: TurnsClock) -> float:
-    """The first moments of every client, which are not counted. Returns the transactions a second of the slowest of
-    those that are still there; infinity where none is."""
+    """Runs the first moments of every client, which are not counted. Returns the transactions per second of the slowest
+    client that is still running; infinity if there is none."""
     rates: list[float] = []
     for runner in runners:
         seen, began = 0, runner.ran
@@ -137,7 +137,7 @@ def pilot(runners: Sequence[Runner], clock: TurnsClock) -> float:
 
 
 def slice_for(rate: float, shortest: float = USUAL) -> float:
-    """Seconds of a slice that has transactions enough at this rate.
+    """The seconds of a slice that has enough transactions at this rate.
 
     >>> slice_for(5000.0), slice_for(2000.0), slice_for(500.0), slice_for(50.0), slice_for(0.0)
     (0.05, 0.1, 0.25, 0.4, 10.0)
@@ -171,7 +171,7 @@ def run(
     def within_reach() -> bool:
         return few - len(turns.kept) <= most - len(turns.orders)
 
-    # Trying more is of use while there are tries enough for what is wanted.
+    # Continue only while enough tries are left for the requested turns.
     while kept_seconds < pace.wanted_seconds and (len(turns.orders) < few or within_reach()):
         number = len(turns.orders)
         order = [place for place in next(orders) if runners[place].client.is_alive()]

@@ -1,5 +1,5 @@
-"""Validity: the rules by which a measured trial is declared invalid. A new one is a file here with `judge`, and its
-name and threshold in `plan.thresholds`.
+"""Validity: the rules by which a measured trial is declared invalid. To add one, write a file here with `judge`, and
+add its name and threshold to `plan.thresholds`.
 
 A rule must not depend on what a factor can cause: fewer checkpoints or more memory pressure may be the outcome. If a
 plan's factor can cause it nevertheless, the plan declares it (`outcomes`), and the trial stays valid.
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import RULE_NAMES
 
-# The first rule that says so gives the reason, so causes stand before what follows from them.
+# The first rule that rejects a trial gives the reason, so causes come before their consequences.
 RULES: dict[str, Callable[[Evidence], str | None]] = {
     name: import_module(f"octavo.lab.validity.{name}").judge for name in RULE_NAMES
 }
 
 
 class Invalidity(NamedTuple):
-    """Why a trial is invalid, and by which rule."""
+    """Why a trial is invalid, and the rule that says so."""
 
     rule: str
     reason: str

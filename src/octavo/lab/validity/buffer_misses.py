@@ -7,7 +7,7 @@ from octavo.units import parse_percentage, parse_size
 def judge(evidence: Evidence) -> str | None:
     """Invalid when a warm cell whose database fits shared_buffers read more than `most_buffer_misses` of its blocks.
 
-    Only of workloads that count blocks and nothing else (`riops` and `liops`).
+    It applies only to workloads that count nothing but blocks (`riops` and `liops`).
     """
     reads, looked = evidence.numbers.get("riops"), evidence.numbers.get("liops")
     database: int | None = evidence.facts.get("database_bytes")

@@ -5,14 +5,14 @@ import os
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import human_size, parse_percentage, parse_size
 
-# Programs, libraries and catalogs that a trial may touch for the first time, and less than which proves nothing.
+# The bytes of programs, libraries and catalogs that a trial may read for the first time. Fewer bytes prove nothing.
 _ASIDE = 16 * 1024**2
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when a warm cell that fits memory read much, or a cold one next to nothing.
+    """Invalid when a warm cell that fits memory read much, or a cold one almost nothing.
 
-    Reads are those of our own processes where they can be told, else the device's.
+    Reads are those of our own processes if they are known, else the device's.
     """
     read = evidence.read_bytes
     database: int | None = evidence.facts.get("database_bytes")
@@ -28,10 +28,10 @@ def judge(evidence: Evidence) -> str | None:
 
 
 def _too_many(evidence: Evidence, read: float, database: int) -> str | None:
-    """More than `most_warm_reads` of a database that fits memory twice, its copy in shared buffers aside.
+    """More than `most_warm_reads` of a database that fits memory twice, not counting its copy in shared buffers.
 
-    WAL is let off: a WAL block smaller than a memory page is written into a page that is read first. So is direct I/O,
-    which reads past the page cache whatever that holds.
+    Reads for WAL are excluded: a WAL block smaller than a memory page is written into a page that is read first. So is
+    direct I/O, which bypasses the page cache.
     """
     if "data" in evidence.settings.get("debug_io_direct", ""):
         return None
@@ -46,7 +46,8 @@ def _too_many(evidence: Evidence, read: float, database: int) -> str | None:
 
 
 def _too_few(evidence: Evidence, read: float, database: int) -> str | None:
-    """Less than `fewest_device_reads` of the blocks that the server asked the kernel for, each block once at most."""
+    """Less than `fewest_device_reads` of the blocks that the server requested from the kernel, each block counted
+    once."""
     wanted = min(evidence.numbers.get("block_read_bytes", 0.0), database)
     fewest = evidence.thresholds.fewest_device_reads
     if wanted <= _ASIDE or read >= parse_percentage(fewest) * wanted:

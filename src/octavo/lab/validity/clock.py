@@ -1,14 +1,14 @@
-"""The clock was set, or the machine slept: times taken across it mean nothing."""
+"""The clock was set, or the machine slept: durations across that are meaningless."""
 
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_duration
 
-# How fast the kernel lets the clock be slewed (adjtimex(2): 500 parts in a million), which is no step.
+# The rate at which the kernel may slew the clock (adjtimex(2): 500 parts in a million), which is not a step.
 _SLEW = 500e-6
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when CLOCK_REALTIME moved by `most_clock_step` more or less than CLOCK_MONOTONIC_RAW, slewing aside."""
+    """Invalid when CLOCK_REALTIME moved by `most_clock_step` more or less than CLOCK_MONOTONIC_RAW, besides slewing."""
     seen = evidence.surroundings
     if seen is None:
         return None

@@ -1,4 +1,4 @@
-"""A condition that must hold for the data after the run does not: some of the work was done wrong, or not at all."""
+"""A condition on the data does not hold after the run: some of the work was done wrong, or not at all."""
 
 from octavo.lab.validity.evidence import Evidence
 

@@ -1,4 +1,4 @@
-"""A device limit that was asked for and not achieved."""
+"""A device limit that was requested but not achieved."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from octavo.units import parse_percentage
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when a limit as achieved is off by more than `most_limit_error` from the one asked for, or unknown.
+    """Invalid when the achieved limit differs by more than `most_limit_error` from the requested one, or is unknown.
 
     Both are facts of the trial: `device_limit_asked` and `device_limit_achieved`, number by name of the limit.
     """

@@ -1,11 +1,11 @@
-"""A run that was shorter than asked: the published data has 1800 s runs that lasted 0.07 s."""
+"""A run that was shorter than requested: the published data has 1800 s runs that lasted 0.07 s."""
 
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_percentage
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid below `shortest_duration` of the time asked for."""
+    """Invalid below `shortest_duration` of the requested time."""
     result = evidence.result
     if result.seconds >= parse_percentage(evidence.thresholds.shortest_duration) * result.seconds_asked:
         return None

@@ -8,11 +8,11 @@ from octavo.units import parse_percentage
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when foreign processes took more than `most_foreign_cpu` of the machine's CPU time, and that can have
-    made a difference of interest to this trial.
+    """Invalid when foreign processes used more than `most_foreign_cpu` of the machine's CPU time, and that can have
+    caused a difference of interest in this trial.
 
-    The machine's time is counted in ticks of 10 ms (proc(5), USER_HZ), that of processes exactly: a tick of each CPU
-    may be nobody's, which is a percent of a second, and a tenth of a scan of 100 ms.
+    The machine's time is counted in ticks of 10 ms (proc(5), USER_HZ), that of processes exactly. Up to a tick of each
+    CPU may be unaccounted for, which is a percent of a second, and a tenth of a scan of 100 ms.
     """
     seen = evidence.surroundings
     if seen is None or seen.foreign_cpu_share is None:

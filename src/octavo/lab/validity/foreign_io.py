@@ -11,8 +11,8 @@ from octavo.units import human_size, parse_size
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when foreign reads at the device and foreign writes make more than `most_foreign_io` a second, unless the
-    trial's own limited device was in use to the full: then it could not have served more without them."""
+    """Invalid when foreign reads at the device and foreign writes exceed `most_foreign_io` per second, unless the
+    trial's own limited device was fully used: then it could not have served more without them."""
     seen = evidence.surroundings
     if seen is None or seen.seconds <= 0:
         return None

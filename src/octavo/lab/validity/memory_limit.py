@@ -8,7 +8,7 @@ limit, and a cell "larger than memory" runs from memory.
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import human_size, parse_percentage
 
-# Less asked for than this proves nothing.
+# Fewer requested bytes than this prove nothing.
 _ASIDE = 16 * 1024**2
 
 

@@ -21,7 +21,7 @@ def possible_change(evidence: Evidence, lost: float) -> float:
 
 
 def left_by_device(evidence: Evidence) -> float:
-    """How much more a limited device could have served; infinite without limits, or where nobody saw the device."""
+    """How much more a limited device could have served; infinite without limits, or if the device was not observed."""
     volume = known_volume(evidence.levels.get("device", "native"))
     if volume is None:
         return math.inf

@@ -5,7 +5,7 @@ import re
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import human_count
 
-# After the prefix that Octavo sets (`%m [%p] %b `, postgres/cluster.py), a severity and two spaces
+# The pattern: the prefix that Octavo sets (`%m [%p] %b `, postgres/cluster.py), then a severity and two spaces
 # (src/backend/utils/error/elog.c).
 _ERROR = re.compile(r"^\S+ \S+ \S+ \[\d+\] .*?\b((?:ERROR|FATAL|PANIC):  .*)$", re.MULTILINE)
 

@@ -1,12 +1,12 @@
-"""The server died or restarted under the run."""
+"""The server died or restarted during the run."""
 
 import re
 
 from octavo.lab.validity.evidence import Evidence
 
-# What a postmaster writes when a backend has crashed and all others must go (src/backend/postmaster/postmaster.c).
+# The postmaster's message when a backend has crashed and all others must end (src/backend/postmaster/postmaster.c).
 _CRASH = "terminating any other active server processes"
-# And before it, which process it was and what ended it.
+# The message before it: which process, and what ended it.
 _WHO = re.compile(r"LOG:  (.*\(PID \d+\) (?:was terminated by|exited with).*)")
 
 

@@ -1,4 +1,4 @@
-"""The hypervisor gave the CPU to somebody else: no factor can cause that."""
+"""The hypervisor gave the CPU to another machine, which no factor can cause."""
 
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.possible_change import possible_change
@@ -6,8 +6,8 @@ from octavo.units import parse_percentage
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when more than `most_steal` of the machine's CPU time was stolen during the run, and that can have made
-    a difference of interest to this trial."""
+    """Invalid when more than `most_steal` of the machine's CPU time was stolen during the run, and that can have caused
+    a difference of interest in this trial."""
     most = evidence.thresholds.most_steal
     stolen = evidence.numbers.get("cpu_steal_share", 0.0)
     change = possible_change(evidence, stolen)

@@ -1,4 +1,4 @@
-"""Too few transactions for a rate to mean anything."""
+"""Too few transactions for a meaningful rate."""
 
 from octavo.lab.validity.evidence import Evidence
 

@@ -1,5 +1,4 @@
-"""Observes the host during a trial: counters are read once before and once after, so that this costs the trial
-nothing."""
+"""Observes the host during a trial. Counters are read once before and once after, so this costs the trial nothing."""
 
 import os
 import time
@@ -40,8 +39,8 @@ class Watcher:
     def start(self, directory: Path, *, limited: bool = False) -> Callable[[], Surroundings]:
         """Takes a reading now, and another when the returned function is called.
 
-        `directory` holds the data; `limited`: the server has a memory limit, with which its files' part of the page
-        cache is then compared.
+        `directory` has the data. `limited`: the server has a memory limit, with which its files' part of the page cache
+        is then compared.
         """
         before = self._look(directory)
 
@@ -58,7 +57,7 @@ class Watcher:
         return stop
 
     def _look(self, directory: Path) -> _Moment:
-        # In the same order both times, so that the windows are of one length.
+        # In the same order both times, so that the windows have the same length.
         realtime, raw = time.clock_gettime(time.CLOCK_REALTIME), time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
         table = settled_table(self._root, self._proc, storage=True)
         return _Moment(realtime, raw, table, cpu_times(self._proc), _device_read(directory))
@@ -83,7 +82,7 @@ def _difference(before: _Moment, after: _Moment, root: int) -> tuple[dict[str, o
     used = growth(before.table, after.table, lambda process: process.all_cpu)
     machine = after.cpu.since(before.cpu)
     if kernel:
-        # What kernel threads do, writing back for one, is the trial's own doing as often as not.
+        # The work of kernel threads, such as writeback, is often caused by the trial itself.
         taken = machine.in_tasks - sum(used[pid] for pid in ours | kernel)
     else:
         taken = sum(used[pid] for pid in foreign)
@@ -105,7 +104,7 @@ def _storage(
     own = round(sum(read[pid] for pid in ours))
     seen: dict[str, object] = {"own_read_bytes": own}
     if before.device_read is not None and after.device_read is not None:
-        # Never below zero: we may have read from another device too.
+        # Never negative: we may also have read from another device.
         seen["foreign_read_bytes"] = max(0, after.device_read - before.device_read - own)
     else:
         blind["foreign_io"] = "the data's filesystem has no block device of its own"
@@ -119,16 +118,16 @@ def _storage(
 
 
 def _top(pids: set[int], amounts: Mapping[int, float], table: Table) -> str | None:
-    """The process with most of it; who has reaped children answers for them."""
+    """The process with the largest amount; a parent includes its reaped children."""
     best = max(pids, key=lambda pid: amounts[pid], default=None)
     return str(table[best]) if best is not None and amounts[best] > 0 else None
 
 
 def _device_read(directory: Path) -> int | None:
-    """What was read so far at the device that holds the directory's data, by everybody.
+    """The bytes read so far at the device of the directory's data, by all processes.
 
-    Below a loop device that is the one with its image, which others read, too. A volume of ours reads its image with
-    direct I/O, so that what we read comes by there as well (loop(4); Documentation/ABI/testing/sysfs-block-loop).
+    Below a loop device this is the device with its image, which others read, too. A volume of ours reads its image with
+    direct I/O, so our reads are also counted there (loop(4); Documentation/ABI/testing/sysfs-block-loop).
     """
     from octavo._core import device_statistics
 

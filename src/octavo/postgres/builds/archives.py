@@ -11,7 +11,7 @@ from octavo.postgres.builds.workspace import BuildWorkspace
 def members_linked(
     workspace: BuildWorkspace, build: Path, commands: Mapping[str, Command], links: Sequence[Command]
 ) -> dict[str, list[str]]:
-    """For each of the links, done once more, the objects that it takes out of archives (ld's --trace, twice for them).
+    """For each of the links, which are repeated, the objects that it takes from archives (ld's --trace, given twice).
 
     Raises OctavoError when a link fails.
     """
@@ -35,5 +35,5 @@ def _members(trace: str, commands: Mapping[str, Command]) -> list[str]:
         if archive in commands:
             words = commands[archive].words
             found += [word for word in words if word.endswith(f"/{member}") and word in commands]
-    # A thin archive's members are told by their own paths.
+    # Members of a thin archive are listed by their own paths.
     return found + [line for line in trace.splitlines() if line in commands and line.endswith(".o")]

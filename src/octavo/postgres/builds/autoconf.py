@@ -12,7 +12,7 @@ from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
 from octavo.postgres.builds.workspace import BuildWorkspace
 
-# make tells no total: this is how many there are in 15.18, and other minor versions have about as many.
+# make reports no total: 15.18 has this many steps, and other minor versions about as many.
 _COMPILATIONS = 1344
 _COMPILATION = re.compile(r" -c (?:.* )?-o \S+\.o\b")
 
@@ -22,12 +22,12 @@ def install_with_make(
 ) -> Path:
     """Configures, compiles and installs the server, its programs and contrib. Returns the directory of the prefix.
 
-    It compiles in the unpacked tree itself, which is ours alone: from another directory make names every source by
-    its full path, and each message of the server would carry the workspace.
+    It compiles in the unpacked tree itself, which is ours alone: in another directory make would name every source by
+    its full path, and each message of the server would contain the workspace.
     """
     progress(CONFIGURATION, 0, 1)
     workspace.run("env", "-C", tree, "./configure", *options, doing=CONFIGURATION)
-    # PostgreSQL's makefiles hand LDFLAGS to pg_config through a shell that expands $ORIGIN: to itself.
+    # PostgreSQL's makefiles pass LDFLAGS to pg_config through a shell that expands $ORIGIN: so it is set to itself.
     make = ("env", "ORIGIN=$ORIGIN", "make", "-C", tree)
     compiled = 0
 
@@ -39,7 +39,7 @@ def install_with_make(
 
     workspace.run(*make, f"-j{os.cpu_count() or 1}", "world-bin", doing=COMPILATION, on_line=watch)
     workspace.run(*make, "install-world-bin", f"DESTDIR={destination}", doing="installation")
-    # The modules that test extensions, which make leaves out unless configure found all that its own tests need.
+    # The modules that test extensions, which make skips unless configure found everything that its own tests need.
     perl = tree / "src" / "test" / "perl"
     workspace.run(*make[:-1], perl, "install", "enable_tap_tests=yes", f"DESTDIR={destination}", doing="installation")
     root = destination / PREFIX.lstrip("/")

@@ -37,7 +37,7 @@ class Build:
 
 
 def builds_directory() -> Path:
-    """Where finished builds live, one directory each."""
+    """The directory of finished builds, one directory each."""
     return octavo_home() / "builds"
 
 
@@ -59,9 +59,9 @@ def list_builds() -> list[Build]:
 
 
 def find_build(spec: BuildSpec) -> Build | None:
-    """A finished build that answers the spec, newest minor version first; no source is read and no compiler asked.
+    """A finished build that matches the spec, newest minor version first. It reads no source and runs no compiler.
 
-    Where a source was fetched that answers, builds of other sources (`--source`) do not; they have their names.
+    If a matching source was fetched, builds of other sources (`--source`) do not match; they have their own names.
     """
     fetched = digests(spec.version)
     found = [
@@ -90,14 +90,14 @@ def publish(root: Path, name: str, manifest: Mapping[str, Any]) -> Build:
 
 @contextmanager
 def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
-    """A hidden path for a build, which does not exist yet; whatever is left there at the end is removed."""
+    """Yields a hidden path for a build, which does not exist yet. Anything left there at the end is removed."""
     with published.unpublished(builds_directory(), name, journal) as root:
         yield root
 
 
 @contextmanager
 def locked(name: str, waiting: Callable[[], None]) -> Generator[None, None, None]:
-    """Holds the right to make the build of this name; `waiting` is called when another process has it."""
+    """Holds the lock for making the build of this name. `waiting` is called when another process has it."""
     directory = make_directory(builds_directory())
     with lock_file(directory / f".{name}.lock") as file:
         try:

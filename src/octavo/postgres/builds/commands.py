@@ -1,5 +1,4 @@
-"""A finished ninja build, read back: which command made which file from which others; and writing commands for a new
-graph."""
+"""A finished ninja build, read back: the command and inputs of each file; and writing commands for a new graph."""
 
 import json
 import re
@@ -12,28 +11,28 @@ from octavo.postgres.builds.workspace import BuildWorkspace
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the build, its words as the shell was given them, and its first output."""
+    """A command of the build with its words as given to the shell, and its first output."""
 
     words: tuple[str, ...]
     output: str
 
     @property
     def compiles(self) -> bool:
-        """Whether it makes one object of one C source."""
+        """Whether it compiles one C source to one object."""
         return "-c" in self.words and self.output.endswith(".o")
 
     @property
     def archives(self) -> bool:
-        """Whether it makes a static library of objects."""
+        """Whether it makes a static library from objects."""
         return self.output.endswith(".a")
 
     @property
     def links(self) -> bool:
-        """Whether it makes a program or a shared library."""
+        """Whether it links a program or a shared library."""
         return not self.compiles and not self.archives and "-o" in self.words
 
     def replaced(self, paths: dict[str, str], *before: str) -> str:
-        """The command with other paths, and with words put right after the program's name."""
+        """The command with other paths, and with words inserted after the program's name."""
         known = {**paths, **{f"{old}.d": f"{new}.d" for old, new in paths.items()}}
         first, *rest = [known.get(word, word) for word in self.words]
         return " ".join([first, *before, *rest])
@@ -44,12 +43,12 @@ class Command:
         return self.words[self.words.index("-c") + 1]
 
     def to_standard_output(self, *before: str) -> str:
-        """The compilation cut short after the preprocessor, without line markers (gcc's -E and -P)."""
+        """The compilation stopped after the preprocessor, without line markers (gcc's -E and -P)."""
         first, *rest = self._without({"-MD", "-c"}, {"-MQ", "-MF", "-o"})
         return " ".join([first, *before, *rest, "-E", "-P"])
 
     def of_text(self, text: str, output: str) -> str:
-        """The compilation of preprocessed source; its warnings have been printed before."""
+        """The compilation of preprocessed source, whose warnings have already been printed."""
         replaced = {self.source: text, self.output: output}
         words = [replaced.get(word, word) for word in self._without({"-MD"}, {"-MQ", "-MF"})]
         return " ".join([*words, "-w"])
@@ -70,8 +69,8 @@ class Command:
 def read_commands(workspace: BuildWorkspace, build: Path) -> dict[str, Command]:
     """Every command of the build by its output (ninja -t compdb, response files expanded)."""
     listed = json.loads(workspace.run("ninja", "-C", build, "-t", "compdb", "-x", doing="listing commands"))
-    # The shell sees the words as they are: no path of PostgreSQL's has a blank, and quotes stay where they were.
-    # One that names the build directory in full gets the name that ninja knows.
+    # The shell sees the words unchanged: no path of PostgreSQL's contains a blank, and quotes stay where they were. A
+    # path with the full build directory is replaced by the name that ninja uses.
     return {
         entry["output"]: Command(tuple(entry["command"].replace(f"{build}/", "").split()), entry["output"])
         for entry in listed

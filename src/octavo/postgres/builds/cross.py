@@ -1,5 +1,5 @@
-"""Compilers for another machine, such as Debian's aarch64-linux-gnu-gcc: how a build is made with one, and how it can
-be run.
+"""Compilers for another machine, such as Debian's aarch64-linux-gnu-gcc: how to build with one, and how to run the
+result.
 
 Such a build is linked with the C library only, not with PostgreSQL's optional libraries (ICU, OpenSSL, lz4 …), because
 these are not installed for the other machine. Sources: meson, "Cross compilation"; the kernel's
@@ -16,7 +16,7 @@ _COMPILER = re.compile(r"((aarch64|riscv64|s390x|x86_64)-linux-gnu)-gcc(-[0-9]{1
 _BIG_ENDIAN = {"s390x"}
 _HANDLERS = Path("/proc/sys/fs/binfmt_misc")
 _MOST_BYTES = 4096
-# What the options of every build ask for, given up.
+# Options of every build that are dropped.
 OPTIONS = (
     "-Dicu=disabled", "-Dliburing=disabled", "-Dlibnuma=disabled", "-Dlz4=disabled", "-Dzstd=disabled",
     "-Dzlib=disabled", "-Dreadline=disabled", "-Dssl=none",
@@ -24,7 +24,7 @@ OPTIONS = (
 
 
 def machine_of(compiler: str) -> str | None:
-    """The machine that it compiles for by its name, as uname(2) calls it; None when that is this host's.
+    """The target machine of the compiler according to its name, as in uname(2); None if it is this host's.
 
     >>> machine_of("gcc-12")
     """
@@ -33,7 +33,7 @@ def machine_of(compiler: str) -> str | None:
 
 
 def runs_here(machine: str, handlers: Path = _HANDLERS) -> bool:
-    """Whether this kernel hands programs of the other machine to an emulator (qemu-user's names in binfmt_misc)."""
+    """Whether this kernel runs programs of the other machine with an emulator (qemu-user's names in binfmt_misc)."""
     try:
         return read_text(handlers / f"qemu-{machine}", _MOST_BYTES).startswith("enabled")
     except (OSError, ValueError):
@@ -41,7 +41,7 @@ def runs_here(machine: str, handlers: Path = _HANDLERS) -> bool:
 
 
 def cannot_run(compiler: str) -> str | None:
-    """Why nothing that it compiles runs on this host, or None."""
+    """Why programs that it compiles cannot run on this host, or None."""
     machine = machine_of(compiler)
     if machine is None or runs_here(machine):
         return None
@@ -49,7 +49,7 @@ def cannot_run(compiler: str) -> str | None:
 
 
 def meson_file(compiler: str) -> str | None:
-    """Meson's cross file for the compiler; None for one of this host."""
+    """Meson's cross file for the compiler; None for a compiler of this host."""
     found = _COMPILER.fullmatch(compiler)
     machine = machine_of(compiler)
     if found is None or machine is None:

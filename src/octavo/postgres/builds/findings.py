@@ -3,10 +3,10 @@
 The sizes on which an object depends follow from the compiler, its command, and every file that it reads, from the
 source to the system's headers, which ninja lists. The digest of all of these is the finding's key. It excludes the
 values of the sizes, because a finding holds for every value, and the directory of the compilation. With another key,
-after an update of one header for example, the object is analysed again.
+for example after an update of one header, the object is analysed again.
 
-Findings of releases ship with Octavo (`findings/VERSION.txt`); those of this machine are kept beside the compiler's
-cache, and are as trustworthy as that one is.
+Findings of releases ship with Octavo (`findings/VERSION.txt`). Those of this machine are stored next to the compiler's
+cache, and are as trustworthy as that.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from pathlib import Path
 from octavo.postgres.builds.commands import Command
 from octavo.postgres.builds.recipe import SOURCE_PLACE
 
-# The file beside the compiler's cache, and how many keys it holds at the most: a version has about 1500.
+# The file next to the compiler's cache, and the most keys in it: a version has about 1500.
 _KEPT = "octavo-findings.txt"
 _MOST_KEPT = 20_000
 _DIGITS = 20
 
 
 def shipped(version: str) -> frozenset[str]:
-    """The keys that ship for this version; none for most."""
+    """The keys that ship for this version; empty for most versions."""
     try:
         return frozenset(_keys((Path(__file__).parent / "findings" / f"{version}.txt").read_text()))
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def _keys(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The known findings, and a place for new ones.
+    """The known findings, and storage for new ones.
 
     `compiler` is the compiler and its target machine, `source` is the source's sha256, `cache` the directory of the
     compiler's cache, None without one.
@@ -51,11 +51,11 @@ class Findings:
     cache: Path | None = None
 
     def with_kept(self) -> "Findings":
-        """These and the ones that this machine kept."""
+        """These findings and those that this machine has stored."""
         return replace(self, known=self.known.union(self._kept()))
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Keeps these for the next time, where there is a cache. The oldest make room."""
+        """Stores these for the next time, if there is a cache. The oldest ones are dropped."""
         new = sorted(set(keys))
         if self.cache is not None and new:
             lines = [*(key for key in self._kept() if key not in set(new)), *new]
@@ -70,7 +70,7 @@ class Findings:
             return []
 
     def key_of_configuration(self, how: Sequence[str], files: Mapping[str, bytes], work: Path) -> str:
-        """The key of a configuration: how it was asked for, and every file that it wrote, sizes left out."""
+        """The key of a configuration: its command line, and every file that it wrote, without sizes."""
         return self._key(["configuration", self.source, *how, *_lines(files, work)])
 
     def keys_of_compilations(
@@ -81,9 +81,9 @@ class Findings:
         work: Path,
         without_sizes: Mapping[str, str],
     ) -> dict[str, str]:
-        """The key of every compilation whose inputs ninja knows, by the object.
+        """The key of every compilation whose inputs ninja knows, by object.
 
-        `without_sizes` has the texts of files that hold the sizes, without them.
+        `without_sizes` has the texts of files that contain the sizes, without these.
         """
         lines: dict[str, str] = {}
 
@@ -107,7 +107,7 @@ class Findings:
 
 
 def _lines(files: Mapping[str, bytes], work: Path) -> list[str]:
-    """Each file's name and digest, without the name of the place where it is compiled."""
+    """Each file's name and digest, without the path of the workspace."""
     before, after = str(work), SOURCE_PLACE
     return [
         f"{name.replace(before, after)} {hashlib.sha256(content.replace(before.encode(), after.encode())).hexdigest()}"

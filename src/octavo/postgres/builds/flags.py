@@ -11,8 +11,8 @@ from octavo.host.journal import Journal
 from octavo.host.safe_read import read_text
 from octavo.postgres.builds import cross
 
-# An instruction set by the compiler's macro for it (GCC manual, "Common Predefined Macros" of the target; Arm C
-# Language Extensions) and the kernel's word for it in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h;
+# Instruction sets by the compiler's macro (GCC manual, "Common Predefined Macros" of the target; Arm C Language
+# Extensions) and the kernel's word in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h;
 # Documentation/arch/arm64/elf_hwcaps.rst).
 _SETS = {
     "__SSE3__": "pni", "__SSSE3__": "ssse3", "__SSE4_1__": "sse4_1", "__SSE4_2__": "sse4_2", "__POPCNT__": "popcnt",
@@ -28,8 +28,8 @@ _CPUINFO = Path("/proc/cpuinfo")
 _MOST_BYTES = 16 * 1024**2
 _DEFINED = re.compile(r"^#define (\w+) ", re.MULTILINE)
 _FLAGS = re.compile(r"^(?:flags|Features)\s*:(.*)$", re.MULTILINE)
-# Flags that choose among a compiler's own ways. All others may have it read a file, load a plugin or run a program
-# that somebody else has put there, or put anything into the code of programs that the build itself runs, as macros do.
+# Flags that only select the compiler's own behaviour. Any other flag may make it read a file, load a plugin or run a
+# program of somebody else's, or insert code into programs that the build itself runs, as macros do.
 _OF_ITS_OWN = re.compile(
     r"-(?!fplugin|fpass-plugin|fuse-ld|fprofile|fauto-profile|mllvm)"
     r"(?:O(?:[0-3sgz]|fast)?|g[0-3]?|pipe|m[a-z0-9][A-Za-z0-9._+=-]*|f[a-z][a-z0-9-]*(?:=[a-z0-9-]+)?)"
@@ -40,8 +40,8 @@ _NOTHING = "/dev/null"
 
 
 def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path | None = None) -> str | None:
-    """Why these flags cannot be used here, or None: the compiler or its assembler refuses them, or the CPU lacks an
-    instruction set that they let the compiler use.
+    """Why these flags cannot be used here, or None: the compiler or its assembler rejects them, or the CPU lacks an
+    instruction set that they allow the compiler to use.
 
     A missing compiler is not a problem of its flags: None. Flags for another machine are not compared with this CPU,
     unless its instruction sets are in `cpuinfo`. Raises OctavoError if the compiler cannot be run.
@@ -50,7 +50,7 @@ def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path
     if path is None or not flags:
         return None
     words, account = " ".join(flags), children.build_account()
-    # All of the way to an object: what the compiler takes its assembler may not know.
+    # Compile to an object: the assembler may not know what the compiler accepts.
     tried = children.run(
         [path, *flags, "-x", "c", "-c", "-o", _NOTHING, _NOTHING], journal, role="compiler", account=account
     )
@@ -83,7 +83,7 @@ def are_harmless(compiler: str, flags: Sequence[str]) -> bool:
 
 
 def missing(macros: str, has: set[str]) -> list[str]:
-    """The instruction sets that the compiler may use by its macros and the CPU does not have; none of an unknown CPU.
+    """The instruction sets that the compiler may use and the CPU lacks; empty for an unknown CPU.
 
     >>> missing("#define __AVX2__ 1\\n#define __BMI2__ 1\\n", {"avx2"})
     ['bmi2']
@@ -95,7 +95,7 @@ def missing(macros: str, has: set[str]) -> list[str]:
 
 
 def cpu_flags(cpuinfo: str) -> set[str]:
-    """The CPU's instruction sets in the kernel's words.
+    """The CPU's instruction sets, by the kernel's names.
 
     >>> sorted(cpu_flags("processor\\t: 0\\nflags\\t\\t: fpu avx2\\n"))
     ['avx2', 'fpu']
@@ -105,6 +105,6 @@ def cpu_flags(cpuinfo: str) -> set[str]:
 
 
 def _complaint(stderr: str) -> str:
-    """The first error in the compiler's or assembler's words."""
+    """The first error message of the compiler or assembler."""
     found = _ERROR.search(stderr)
     return " ".join((found[1] if found else stderr.strip() or "it gives no reason").split())[:200]

@@ -23,7 +23,7 @@ def install_from_scratch(
 ) -> Path:
     """Builds in the workspace. Returns the installation's root, still inside it.
 
-    `trained_with`: the files of the training, for a build that is optimized by a profile.
+    `trained_with`: the files of the training, for a profile-guided build.
     """
     tree = unpack_file(tarball, workspace.directory / "source")
     destination = workspace.directory / "install"

@@ -15,8 +15,8 @@ from octavo.postgres.builds.recipe import PREFIX, RUN_PATH, RUN_PATH_FOR_MAKE, S
 from octavo.postgres.source import Source, sha256_of
 
 _ELF = b"\x7fELF"
-# What a program looks for libraries in, and what a compilation adds for programs that run from its own tree. Meson
-# takes that out in `meson install` only; left in, it would be a directory that somebody else may own.
+# The run path of a program, and the part that a compilation adds for programs that run from its own tree. Meson removes
+# that part only in `meson install`; left in, it could be a directory of somebody else's.
 _SEARCHED = b"$ORIGIN/../lib"
 
 
@@ -71,7 +71,7 @@ def make_portable(root: Path, work: Path) -> None:
 
 
 def _cut_run_path(path: Path, content: bytes) -> None:
-    """The run path is a string that ends at its first zero byte; its length in the file stays."""
+    """The run path is a string that ends at its first zero byte; its length in the file does not change."""
     if (beyond := _SEARCHED + b":$ORIGIN/") in content:
         path.write_bytes(content.replace(beyond, _SEARCHED + b"\0$ORIGIN/"))
 

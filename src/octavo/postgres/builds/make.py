@@ -22,7 +22,7 @@ from octavo.postgres.source import Source, find_source
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A build with everything that it depends on; by its name it is found in the cache."""
+    """A build with everything that it depends on. Its name is its key in the cache."""
 
     spec: BuildSpec
     source: Source
@@ -35,14 +35,14 @@ class Planned:
 
     @property
     def family(self) -> str:
-        """The key that builds have in common if they differ only in their sizes."""
+        """The common key of builds that differ only in their sizes."""
         return key_of({name: value for name, value in self.ingredients.items() if name not in _SIZES})
 
 
-# Raised when builds of the same ingredients come out otherwise than before: what the cache has is made anew.
+# Incremented when builds of the same ingredients differ from before, so that cached builds are made again.
 _REVISION = 2
 
-# How a build was made, as its manifest says it.
+# How a build was made, as in its manifest.
 FROM_SCRATCH = "from scratch"
 
 _SIZES = ("data_block", "wal_block", "data_segment", "key")
@@ -141,12 +141,12 @@ def _ensure_family(
     notice: Callable[[str], None],
 ) -> None:
     with ExitStack() as locks:
-        # In one order for everybody, so that two who want the same builds cannot wait for each other.
+        # All processes use the same order, so that two of them cannot deadlock over the same builds.
         for build in sorted(family, key=lambda build: build.name):
             if read_build(build.name) is None:
                 locks.enter_context(locked(build.name, waiting))
         missing = [build for build in family if read_build(build.name) is None]
-        # A profile is of one size's own code.
+        # A profile belongs to the code of one size.
         shared = recipe.has_meson(family[0].source.version) and not training.is_trained(family[0].spec.options)
         if len(missing) > 1 and shared:
             try:
@@ -159,8 +159,8 @@ def _ensure_family(
 
 
 def make_from_scratch(planned: Planned, journal: Journal, progress: Report = quiet) -> Build:
-    """Makes one build by itself and puts it into the cache."""
-    cached = not training.is_trained(planned.spec.options)  # each compilation is of a profile that nobody has again
+    """Makes one build by itself and adds it to the cache."""
+    cached = not training.is_trained(planned.spec.options)  # no other compilation has the same profile
     with made_from_scratch(planned, journal, progress, cached=cached) as (root, digests):
         manifest = make_manifest(root, planned.source, planned.ingredients, FROM_SCRATCH, journal, digests)
         return publish(root, planned.name, manifest)
@@ -170,9 +170,9 @@ def make_from_scratch(planned: Planned, journal: Journal, progress: Report = qui
 def made_from_scratch(
     planned: Planned, journal: Journal, progress: Report = quiet, *, cached: bool = True
 ) -> Generator[tuple[Path, dict[str, str]], None, None]:
-    """One build made by itself: a copy of ours that is gone at the end, and its files' sha256.
+    """Yields one build made by itself, a copy of ours that is removed at the end, and its files' sha256.
 
-    `cached`: whether the compiler's results come from and go to ccache.
+    `cached`: whether ccache is used.
     """
     check_tools(meson=recipe.has_meson(planned.source.version))
     digests: dict[str, str] = {}
@@ -207,7 +207,7 @@ def _make_together(
 
 
 def _whose_cache(planned: Planned) -> str:
-    """Whose results the compiler's cache has: the source's, and where flags may have others' programs run, theirs."""
+    """The owner of the results in the compiler's cache: the source, with compiler and flags unless harmless."""
     spec, whose = planned.spec, planned.source.whose
     if flags.are_harmless(spec.compiler, spec.flags):
         return whose
@@ -222,7 +222,7 @@ def _make(
     *,
     cached: bool = True,
 ) -> None:
-    """Has builds that differ only in their sizes made; `finished` is called once with the number of each."""
+    """Makes builds that differ only in their sizes. `finished` is called once with the number of each."""
     first = planned[0]
     trained = training.is_trained(first.spec.options)
     asked = {

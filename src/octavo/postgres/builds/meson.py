@@ -14,7 +14,7 @@ from octavo.postgres.builds.workspace import BuildWorkspace
 
 
 def configure(workspace: BuildWorkspace, tree: Path, build: Path, options: Sequence[str]) -> None:
-    """Sets the build directory up, or changes the options of one that is."""
+    """Configures the build directory, or changes the options of a configured one."""
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
     foreign: list[str | Path] = []
     if text := cross.meson_file(workspace.environment["CC"]):
@@ -37,9 +37,9 @@ def compile_installed(
 
 
 def installed(workspace: BuildWorkspace, build: Path) -> InstalledFiles:
-    """What `meson install` would install, once everything is compiled.
+    """The files that `meson install` would install, once everything is compiled.
 
-    Meson's introspection names one place for each file; further places and the links come from a rehearsal.
+    Meson's introspection has one destination for each file; further destinations and links come from a dry run.
     """
     plan = _introspected(workspace, build)
     files = [(path, target) for path, target in plan.items() if path.startswith("/")]

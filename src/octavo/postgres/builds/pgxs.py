@@ -1,6 +1,6 @@
 """An extension's own build (PGXS): make against a build's pg_config, in a copy of the source.
 
-PostgreSQL's documentation, "Extension Building Infrastructure", describes what such a source is.
+PostgreSQL's documentation, "Extension Building Infrastructure", describes the form of such a source.
 """
 
 import os
@@ -10,8 +10,8 @@ from typing import IO
 from octavo.errors import OctavoError
 from octavo.postgres.builds.workspace import BuildWorkspace
 
-# Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O and RIGIN. With this
-# value it is what was meant; where the makefile has it right nothing refers to O.
+# Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O followed by RIGIN. This
+# value of O restores it; a correct makefile does not refer to O.
 _ORIGIN = r"O=\$$O"
 
 
@@ -47,10 +47,10 @@ def _make(workspace: BuildWorkspace, tree: Path, pg_config: str, *arguments: str
         "--no-print-directory",
         f"--directory={tree}",
         f"PG_CONFIG={pg_config}",
-        "USE_PGXS=1",  # how contrib's makefiles ask for it
+        "USE_PGXS=1",  # as required by contrib's makefiles
         f"CC={workspace.environment['CC']}",
         _ORIGIN,
         *arguments,
         doing=doing,
-        on_line=lambda line: None,  # so that the compiler's errors come in between
+        on_line=lambda line: None,  # so that the compiler's errors are included in the output
     )

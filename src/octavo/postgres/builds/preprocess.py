@@ -1,5 +1,5 @@
-"""Runs the preprocessor over many sources at once: which marked sizes reach their objects, and the preprocessed texts
-of those."""
+"""Runs the preprocessor on many sources at once: finds which marked sizes reach their objects, and keeps the
+preprocessed texts of those."""
 
 import hashlib
 import os
@@ -18,10 +18,10 @@ _TELL_EVERY = 50
 def preprocess(
     jobs: Sequence[Mapping[str, Any]], directory: Path, environment: Mapping[str, str], tell: Callable[[int], None]
 ) -> list[tuple[list[bool], str | None]]:
-    """Answers the jobs in their order: for each marker whether it reaches, and the text's digest.
+    """Processes the jobs in order. Returns for each whether each marker reaches the object, and the text's digest.
 
-    A job has the preprocessor's command, the markers, what stands for each in the text, and the file for the text. Only
-    texts that a size reaches, or of sources with conditionals, are kept. `tell` gets the number of finished jobs.
+    A job has the preprocessor's command, the markers, the replacement of each in the text, and the file for the text.
+    Only texts that a size reaches, or of sources with conditionals, are kept. `tell` gets the number of finished jobs.
     Raises RuntimeError with the preprocessor's message if it fails.
     """
 
@@ -45,7 +45,7 @@ def preprocess(
             text = text.replace(marker.encode(), stands.encode())
         file = Path(job["text"])
         file.parent.mkdir(parents=True, exist_ok=True)
-        # A line marker: the object has its source's name.
+        # A line marker, so that the object has its source's name.
         file.write_bytes(b'# 1 "%s"\n' % job["source"].encode() + text)
         return reaches, hashlib.sha256(text).hexdigest()
 

@@ -19,12 +19,12 @@ from octavo.postgres.builds.workspace import BuildWorkspace
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 120.0
-# Little memory, and no waits for a disk: what is executed is to be found out, and not how long it takes.
+# Little memory and no waits for a disk: the profile is about executed code, not about time.
 _SETTINGS = {
     "listen_addresses": "", "shared_buffers": "48MB", "fsync": "off", "autovacuum": "off", "jit": "off",
     "max_parallel_workers_per_gather": "0", "max_connections": "10", "unix_socket_directories": ".",
 }  # fmt: skip
-# The server's socket is in its data directory, where its clients are too: a path of any length is short from there.
+# The server's socket and its clients are in its data directory, so the path is short whatever the directory's.
 _HERE = "/proc/self/cwd"
 
 
@@ -36,11 +36,11 @@ def train(
     files: Mapping[str, str],
     progress: Progress,
 ) -> None:
-    """Compiles for a profile, trains, and configures the build that uses it; the profile is beside the objects then,
-    where the compiler looks for it.
+    """Compiles for a profile, runs the training, and configures the build that uses it. The profile is then next to the
+    objects, where the compiler looks for it.
 
-    `options`: meson's, of the build that is to use the profile; `files`: the scripts that psql and pgbench execute.
-    Raises ToolFailed if a step fails, OctavoError if there is no profile.
+    `options`: meson's, for the build that will use the profile. `files`: the scripts that psql and pgbench run. Raises
+    ToolFailed if a step fails, OctavoError if there is no profile.
     """
     progress(CONFIGURATION, 0, 1)
     instrumented = [training.GENERATE if option == training.USE else option for option in options]
@@ -57,10 +57,10 @@ def train(
     for name, text in files.items():
         (data / name).write_text(text)
     _serve(workspace, root / "bin", data, progress)
-    # The object of the server that is in all of the training.
+    # An object of the server that every training executes.
     if not any(build.rglob("*bufmgr*.gcda")):
         raise OctavoError("the training wrote no gcc profile; a build with pgo needs gcc")
-    # meson 1.0 takes it from `setup --reconfigure` for the configuration after that one only.
+    # meson 1.0 applies it from `setup --reconfigure` only in the next configuration.
     workspace.run("meson", "configure", build, training.USE, doing=CONFIGURATION)
     meson.configure(workspace, tree, build, options)
     if "-fprofile-generate" in (build / "build.ninja").read_text():
@@ -68,11 +68,11 @@ def train(
 
 
 def _serve(workspace: BuildWorkspace, programs: Path, data: Path, progress: Progress) -> None:
-    """Runs the training against a server, which ends in the end whatever happens."""
+    """Runs the training against a server, which is stopped in any case."""
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     log = data / "training.log"
     with log.open("wb") as output:
-        # One of this process's own group: it ends with it.
+        # It is in this process's group and ends with it.
         server = subprocess.Popen(
             [programs / "postgres", "-D", data, *settings],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=data, env=workspace.environment,
@@ -87,7 +87,7 @@ def _serve(workspace: BuildWorkspace, programs: Path, data: Path, progress: Prog
             pgbench = (programs / "pgbench", "--no-vacuum", "--client=2", "--random-seed=1", *arguments)
             workspace.run(*client, *pgbench, doing=TRAINING)
             progress(TRAINING, number, len(training.RUNS))
-        server.terminate()  # its own profile is written when it ends by itself
+        server.terminate()  # its own profile is written on a normal exit
         server.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         raise OctavoError("the training server did not stop") from None
@@ -98,7 +98,8 @@ def _serve(workspace: BuildWorkspace, programs: Path, data: Path, progress: Prog
 
 
 def _wait(server: "subprocess.Popen[bytes]", programs: Path, data: Path, workspace: BuildWorkspace) -> None:
-    """Until the server answers. Raises OctavoError when it ends before, or does not in two minutes."""
+    """Waits until the server answers. Raises OctavoError when it exits before, or does not answer within two
+    minutes."""
     deadline = time.monotonic() + _START_SECONDS
     environment = {**workspace.environment, "PGHOST": _HERE}
     while time.monotonic() < deadline and server.poll() is None:

@@ -1,4 +1,4 @@
-"""Proves that a shared tree gives the same files as a build from scratch, byte for byte."""
+"""Verifies that a shared tree gives the same files as a build from scratch, byte for byte."""
 
 import random
 from collections.abc import Sequence
@@ -37,14 +37,14 @@ class Proof:
 
 
 def draw(specs: Sequence[BuildSpec], count: int) -> list[BuildSpec]:
-    """So many of the specs, at random; all of them when there are fewer."""
+    """A random sample of so many of the specs; all of them if there are fewer."""
     return random.SystemRandom().sample(list(specs), min(count, len(specs)))
 
 
 def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progress: Report = quiet) -> Proof:
     """Builds once more from scratch, without the compiler's cache, and compares every file with the cached build's.
 
-    Both are read from disk, so that a cached build that was changed since is found, too. Files that an extension added
+    Both are read from disk, so changes to a cached build since then are detected, too. Files that an extension added
     are not compared.
     """
     (cached,) = ensure_builds([spec], journal, local=local, progress=progress)
@@ -59,7 +59,7 @@ def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progr
 def replace_derived(
     specs: Sequence[BuildSpec], journal: Journal, *, local: Path | None = None, progress: Report = quiet
 ) -> int:
-    """Throws away those of the builds that came out of a shared tree, and makes each from scratch. Returns how many."""
+    """Discards those of the builds that came from a shared tree, and makes each from scratch. Returns their number."""
     derived: list[Planned] = []
     for planned in plan_builds(specs, journal, local):
         build = read_build(planned.name)
@@ -72,7 +72,7 @@ def replace_derived(
 
 
 def _content(path: Path) -> str:
-    """What tells a file's or link's contents apart from others, and from there being none."""
+    """A value that distinguishes the contents of a file or link from others, and from a missing one."""
     if path.is_symlink():
         return f"link to {path.readlink()}"
     return sha256_of(path) if path.is_file() else "nothing"

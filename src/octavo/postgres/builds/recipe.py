@@ -6,12 +6,12 @@ from octavo.postgres.versions import major_of
 
 PREFIX = "/opt/octavo/postgresql"
 
-# `rpath` relative to the program makes an installation relocatable, and the same bytes at any place.
+# A relative `rpath` makes an installation relocatable, with the same bytes in any directory.
 RUN_PATH = "-Wl,-rpath,$ORIGIN/../lib"
-# make expands $$ to $, and the shell that links keeps what is in quotes.
+# make expands $$ to $, and the shell that runs the linker keeps quoted text.
 RUN_PATH_FOR_MAKE = "-Wl,-rpath,'$$ORIGIN'/../lib"
 
-# What a production package has on its hot paths; -O2 as the distributions use, without assertions.
+# The options of a production package that affect hot paths; -O2 as in the distributions, without assertions.
 _MESON = (
     f"--prefix={PREFIX}",
     "--libdir=lib",
@@ -32,14 +32,14 @@ _MESON_SINCE = {
     "-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18, "-Dliburing=disabled": 18, "-Dlibnuma=disabled": 18,
 }  # fmt: skip
 
-# Each with the first version that knows it. configure only warns of what it does not know, and leaves it out.
+# Each option with its first version. configure only warns about an unknown one, and ignores it.
 _CONFIGURE = {
     f"--prefix={PREFIX}": 0, "--disable-rpath": 0, "--with-icu": 0, "--with-lz4": 14, "--with-zstd": 15,
     "--with-ssl=openssl": 14,
 }  # fmt: skip
 _SSL_BEFORE_14 = "--with-openssl"
 
-# What an installation may tell of the place where it was compiled; the same in every build.
+# The path that replaces the compilation directory in an installation, the same in every build.
 SOURCE_PLACE = "/usr/src/octavo"
 
 
@@ -49,7 +49,7 @@ def has_meson(version: str) -> bool:
 
 
 def options(spec: BuildSpec, version: str) -> list[str]:
-    """Every option but the sizes, for meson or configure, whichever this version is built with."""
+    """All options except the sizes, for meson or configure, whichever builds this version."""
     flags = [*spec.flags, *([traced.COMPILER_FLAG] if spec.traced else [])]
     if has_meson(version):
         linked = " ".join([RUN_PATH, *(traced.LINKER_FLAGS if spec.traced else ())])
@@ -75,7 +75,7 @@ def options(spec: BuildSpec, version: str) -> list[str]:
 
 
 def _without_libraries(spec: BuildSpec) -> tuple[str, ...]:
-    """For another machine; of an option that is given twice the later one counts."""
+    """The options for another machine. If an option is given twice, the later one counts."""
     return cross.OPTIONS if cross.machine_of(spec.compiler) else ()
 
 

@@ -27,11 +27,11 @@ def selected_specs(
     traced: bool = False,
     own_source: bool = False,
 ) -> list[BuildSpec]:
-    """Every combination, the defaults first, because others are derived from the first one.
+    """Every combination, with the defaults first, because the others are derived from the first one.
 
-    Versions are those that we have built and run; with a source of the user's own, any.
+    Versions are those that we have built and run; with the user's own source, any version.
 
-    Raises UsageError for a level that does not exist, naming the option and the existing levels.
+    Raises UsageError for an unknown level, with the option and the known levels.
     """
     versions = pg.split(",") if own_source else _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
     for version in versions:
@@ -51,8 +51,7 @@ def selected_specs(
 
 
 def data_block_specs(data_block: str, pg: str) -> list[BuildSpec]:
-    """The same for an option --data-block and an option --pg, which names one version; all else as PostgreSQL has it by
-    default."""
+    """The same for options --data-block and --pg, which has one version; everything else has PostgreSQL's defaults."""
     usual = BuildSpec("")
     specs = selected_specs(
         data_block=data_block, wal_block=usual.wal_block, data_segment=usual.data_segment, pg=pg,
@@ -64,7 +63,7 @@ def data_block_specs(data_block: str, pg: str) -> list[BuildSpec]:
 
 
 def _levels(option: str, text: str, known: Sequence[str], *, minor: bool = False) -> list[str]:
-    """The levels of an option: `all`, or some of those there are, separated by commas, each once."""
+    """The levels of an option: `all`, or some of the known ones, separated by commas, each once."""
     if text == _EVERY:
         return list(known)
     found = list(dict.fromkeys(level.strip() for level in text.split(",")))

@@ -33,7 +33,7 @@ from octavo.postgres.builds.stages import CONFIGURATION, compiling_more
 from octavo.postgres.builds.workspace import BuildWorkspace
 from octavo.postgres.source import unpack_file
 
-# Takes an installation's sizes and its root.
+# Called with an installation's sizes and its root.
 Finished = Callable[[Sizes, Path], None]
 
 
@@ -47,9 +47,9 @@ def build_together(
     finished: Finished,
     progress: Progress,
 ) -> None:
-    """Makes an installation for each of the sizes and hands it over, still in the workspace, as soon as it is whole.
+    """Makes an installation for each of the sizes and passes it on, still in the workspace, as soon as it is complete.
 
-    Raises NotShareable, before anything was handed over, when this version cannot be built this way.
+    Raises NotShareable, before anything is passed on, when this version cannot be built this way.
     """
     tree = unpack_file(tarball, workspace.directory / "source")
     build = workspace.directory / "build"
@@ -99,7 +99,7 @@ class Graph:
         objects = [command for command in wanted.values() if command.compiles]
         self._dependence: Dependence = derive_dependence(workspace, build, objects, sizes, findings, progress)
         self._needs: dict[str, frozenset[str]] = {}
-        # Until the linker was asked, every member of an archive counts.
+        # Until the linker has been run, all members of an archive count.
         self._members: dict[str, list[str]] = {}
         links = [
             command
@@ -123,7 +123,7 @@ class Graph:
         return [*objects, *self._members[command.output]]
 
     def _needed(self, output: str) -> frozenset[str]:
-        """What decides the contents of this file: size macros, or an object whose text has several forms."""
+        """What determines the contents of this file: size macros, or an object whose text has several forms."""
         if output not in self._needs:
             command = self._commands.get(output)
             needs: frozenset[str] = frozenset()
@@ -145,7 +145,7 @@ class Graph:
         )
 
     def _place(self, output: str, sizes: Sizes) -> str:
-        """Where the file for these sizes is: where the first build has it, if nothing that it needs differs."""
+        """The path of the file for these sizes: the first build's, if nothing that it needs differs."""
         values = self._values(output, sizes)
         if values == self._values(output, self._sizes[0]):
             return output
@@ -155,9 +155,9 @@ class Graph:
         return f"sizes/{tag}/{output}"
 
     def _texts_give_the_same(self) -> bool:
-        """Whether a compilation of kept text makes the object that one of the source made, tried with the longest.
+        """Whether compiling the kept text yields the same object as compiling the source, tried with the longest text.
 
-        It does not where objects tell of columns or headers, as debug information and sanitizers do.
+        It does not if objects contain columns or headers, as with debug information and sanitizers.
         """
         kept = self._dependence.kept
         if not kept:
@@ -173,7 +173,7 @@ class Graph:
         return (self._build / tried).read_bytes() == (self._build / output).read_bytes()
 
     def _of_text(self, output: str, place: str, sizes: Sizes) -> str:
-        """The shell command that compiles the object out of its kept text with these sizes."""
+        """The shell command that compiles the object from its kept text with these sizes."""
         numbers = self._dependence.texts.get(output)
         text = self._dependence.kept[output][numbers[sizes] if numbers else 0]
         values = " ".join(f"-e s/@{name}@/{value}/g" for name, value in sizes.macros.items())
@@ -181,9 +181,9 @@ class Graph:
         return f"sed {values} {text} > {place}.i && {compiled} && rm {place}.i"
 
     def _of_source(self, output: str, place: str, sizes: Sizes) -> str:
-        """The shell command that compiles the object out of its source with these sizes."""
+        """The shell command that compiles the object from its source with these sizes."""
         macros = {**self._sizes[0].macros, **{n: v for n, v in sizes.macros.items() if n in self._needed(output)}}
-        # One text of several forms is compiled as these sizes give it.
+        # A text with several forms is compiled in the form for these sizes.
         header = self.header(sizes.macros if output in self._dependence.texts else macros)
         directory = os.path.relpath(header.parent, self._build)
         before = [f"-I{directory}"]
@@ -192,11 +192,11 @@ class Graph:
         return self._commands[output].replaced({output: place}, *before)
 
     def products(self, sizes: Sizes) -> dict[str, Path]:
-        """Of the targets, those that depend on a size (output: where the one for these sizes is)."""
+        """The targets that depend on a size, with the path of the file for these sizes, by output."""
         return {target: self._build / self._place(target, sizes) for target in self._targets}
 
     def header(self, macros: Mapping[str, int]) -> Path:
-        """The pg_config.h with these macros, written when it is asked for first."""
+        """The pg_config.h with these macros, written on the first request."""
         tag = "-".join(f"{name}={value}" for name, value in sorted(macros.items()))
         path = self._build / "headers" / tag / "pg_config.h"
         if not path.exists():
@@ -232,7 +232,7 @@ class Graph:
                 raise
 
     def _make(self, output: str, sizes: Sizes, lines: list[str], written: set[str]) -> str:
-        """Adds what makes the file for these sizes, with all that it needs. Returns where it will be."""
+        """Adds the commands for the file with these sizes and for all that it needs. Returns its future path."""
         place = self._place(output, sizes)
         if place == output or place in written:
             return place

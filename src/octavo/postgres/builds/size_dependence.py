@@ -30,7 +30,8 @@ from octavo.postgres.builds.workspace import BuildWorkspace, ToolFailed
 
 HEADER = "src/include/pg_config.h"
 
-# A marked value has so many digits, or twice or three times as many, as nobody writes: one macro's is in no other's.
+# A marked value has so many digits, or two or three times as many, which no real value has; no macro's mark contains
+# another's.
 _WIDTH = 20
 
 
@@ -40,10 +41,10 @@ class NotShareable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """For each object that depends on a size: on which macros.
+    """For each object that depends on a size, the macros on which it depends.
 
-    `texts` has, for an object with conditionals on sizes, which of its texts each combination of sizes gives, and
-    `kept` the preprocessed texts of every object that depends on a size, in which `@BLCKSZ@` stands for its value.
+    `texts` has, for an object with conditionals on sizes, the text for each combination of sizes. `kept` has the
+    preprocessed texts of every object that depends on a size, in which `@BLCKSZ@` stands for its value.
     """
 
     macros: Mapping[str, frozenset[str]]
@@ -62,8 +63,8 @@ def check_configuration(
 ) -> None:
     """Configures a copy of a configured directory with sizes that all differ, and compares every file.
 
-    Raises NotShareable unless the sizes' macros in pg_config.h are the only difference, and are what
-    `Sizes.macros` says for both.
+    Raises NotShareable unless the sizes' macros in pg_config.h are the only difference, and equal those of
+    `Sizes.macros` for both.
     """
     key = _key_of_configuration(workspace, spec, version, build, findings)
     if key in findings.known:
@@ -85,7 +86,7 @@ def check_configuration(
 def _key_of_configuration(
     workspace: BuildWorkspace, spec: BuildSpec, version: str, build: Path, findings: Findings
 ) -> str:
-    """What decides how a configuration with other sizes differs: what is configured, by what, and what came out."""
+    """The key of the difference that other sizes make: the source, the configuration command, and its output."""
     files = {str(path.relative_to(build)): path.read_bytes() for path in _configured(build)}
     files[HEADER] = _without_sizes((build / HEADER).read_text()).encode()
     meson_version = json.loads((build / "meson-info" / "meson-info.json").read_text())["meson_version"]["full"]
@@ -94,17 +95,17 @@ def _key_of_configuration(
 
 
 def _configured(build: Path) -> list[Path]:
-    """Every file of a configured directory but meson's own records."""
+    """Every file of a configured directory except meson's own records."""
     return [path for path in build.rglob("*") if path.is_file() and not _is_mesons_own(path.relative_to(build))]
 
 
 def _without_sizes(header: str) -> str:
-    """The header as it is for all sizes."""
+    """The header without sizes."""
     return with_macros(header, dict.fromkeys(Sizes(1024, 1024, 1024).macros, "SIZE"))
 
 
 def _another(size: int, name: str, sizes: Sequence[Sizes]) -> int:
-    """A size that differs: one that is wanted if there is, else twice or half as much."""
+    """A different size: a requested one if there is one, else twice or half as much."""
     wanted = [getattr(each, name) for each in sizes if getattr(each, name) != size]
     return wanted[0] if wanted else (size * 2 if name == "data_segment" or size < 32768 else size // 2)
 
@@ -122,7 +123,7 @@ def _same(path: Path, build: Path, probe: Path) -> bool:
 
 
 def with_macros(header: str, values: Mapping[str, int | str]) -> str:
-    """The header with other values of these macros. Raises NotShareable when it does not define each once."""
+    """The header with other values of these macros. Raises NotShareable when it does not define each exactly once."""
     for name, value in values.items():
         header, count = re.subn(rf"(?m)^#define {name} \w+$", f"#define {name} {value}", header)
         if count != 1:
@@ -138,7 +139,7 @@ def derive_dependence(
     findings: Findings,
     progress: Progress,
 ) -> Dependence:
-    """Finds on which sizes each of the objects depends. The first of the sizes is the one that was compiled."""
+    """Determines on which sizes each of the objects depends. The first of the sizes is the compiled one."""
     macros = list(sizes[0].macros)
     header = (build / HEADER).read_text()
     markers: list[dict[str, str]] = []
@@ -178,12 +179,12 @@ def derive_dependence(
 
 
 def _text(workspace: BuildWorkspace, number: int, output: str) -> Path:
-    """Where the preprocessed text for these of the sizes is kept."""
+    """The path of the preprocessed text for these sizes."""
     return workspace.directory / "marked" / str(number) / f"{output}.i"
 
 
 def _marked(value: int, index: int) -> str:
-    """A spelling of the value as C reads it, in hexadecimal with more zeros than anybody writes."""
+    """A C spelling of the value, in hexadecimal with more zeros than anybody writes."""
     return f"0x{value:0{_WIDTH * (index + 1)}x}"
 
 
@@ -192,13 +193,13 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def files_with_conditionals(files: Iterable[str], build: Path, macros: Sequence[str]) -> set[str]:
-    """The files with an `#if` on a size, directly or through macros whose definition mentions one, in any file."""
+    """The files with an `#if` on a size, directly or through macros whose definition in any file mentions one."""
     defined: dict[str, set[str]] = {}
     conditions: dict[str, set[str]] = {}
     for file in files:
         path = build / file
         if file.startswith(("/usr/include", "/usr/lib")):
-            continue  # the system's headers do not know of PostgreSQL's sizes
+            continue  # the system's headers do not use PostgreSQL's sizes
         for kind, rest in _DIRECTIVE.findall(path.read_text(errors="replace")):
             names = _NAME.findall(rest)
             if kind == "define" and names:
@@ -219,7 +220,7 @@ def _preprocess(
     markers: Sequence[Mapping[str, str]],
     progress: Progress,
 ) -> list[tuple[list[bool], str | None]]:
-    """Preprocesses every job and asks which markers reach."""
+    """Preprocesses every job and determines which markers reach the object."""
     directory = workspace.directory / "marked"
     asked = [
         {

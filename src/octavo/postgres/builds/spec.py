@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from octavo.units import parse_size
 
-# What is being done, and how many of how many steps are done.
+# The current stage, the completed steps, and their total.
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
-    """A requested build: a version (`18` or `18.6`), the sizes as PostgreSQL writes them, and how to compile.
+    """A requested build: a version (`18` or `18.6`), the sizes in PostgreSQL's notation, and how to compile it.
 
     `flags` go to the C compiler after our own, `options` to meson or configure after our own. `asserts` is an assertion
     build; `debug_symbols` keeps the symbols for debuggers and profilers. `traced` records page accesses when octavo
@@ -48,13 +48,13 @@ class Sizes:
 
     @property
     def label(self) -> str:
-        """A short name for directories, packages and tables, such as `b4w8`; with the segment where it is no 1 GB."""
+        """A short name for directories, packages and tables, such as `b4w8`, with the segment unless it is 1 GB."""
         label = f"b{self.data_block // 1024}w{self.wal_block // 1024}"
         return label if self.data_segment == 1024**3 else f"{label}s{self.data_segment // 1024**3}"
 
     @property
     def macros(self) -> dict[str, int]:
-        """How PostgreSQL's configuration writes the sizes into pg_config.h (its meson.build and configure.ac).
+        """The sizes as PostgreSQL's configuration writes them into pg_config.h (its meson.build and configure.ac).
 
         BLCKSZ and XLOG_BLCKSZ in bytes, RELSEG_SIZE in data blocks.
         """

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-# What a stage costs beside the others: CPU seconds of 18.6 with gcc 12.2, nothing in the compiler's cache. Of a second
-# size; of the whole matrix each size costs a third of that.
+# The relative costs of the stages: CPU seconds of 18.6 with gcc 12.2 and an empty compiler cache. The cost of a second
+# size; in a whole matrix each size costs a third of that.
 _CONFIGURATION, _COMPILATION, _LOOKING, _LOOKING_AGAIN = 16.0, 278.0, 95.0, 11.0
 _ANOTHER_SIZE = 37.0
 _INSTRUMENTED, _TRAINING = 300.0, 60.0
-# Until that part of the whole is done, the costs say more than the seconds so far.
+# Until this part of the whole is done, the costs are a better estimate than the elapsed seconds.
 _ENOUGH = 0.05
 
 CONFIGURATION = "configuration"
@@ -39,7 +39,7 @@ def compiling_more(sizes: int) -> str:
 
 
 def costs(builds: int, *, known: bool, trained: bool = False) -> dict[str, float]:
-    """The stages of so many builds out of one tree, in their order, with what each costs in CPU seconds.
+    """The stages of so many builds from one tree, in order, with the cost of each in CPU seconds.
 
     `known`: whether size dependence was determined before; `trained`: whether a profile is made first.
 
@@ -71,7 +71,7 @@ class Stages:
         self._rate = 1.0 / (os.cpu_count() or 1)
 
     def __call__(self, doing: str, done: int, total: int) -> None:
-        """Tells one step. What is none of the stages, as in versions that make builds, leaves the time as it was."""
+        """Reports one step. An unknown stage, as in versions that make builds, does not change the remaining time."""
         names = list(self._stages)
         whole = sum(self._stages.values())
         then = ""

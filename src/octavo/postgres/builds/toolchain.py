@@ -11,14 +11,14 @@ _MAKE_TOOLS = ("make", "ccache", "bison", "flex", "perl")
 
 
 def check_tools(*, meson: bool) -> None:
-    """Raises HostError when a tool is missing from the path that builds see."""
+    """Raises HostError when a tool is missing from the PATH of builds."""
     for tool in _MESON_TOOLS if meson else _MAKE_TOOLS:
         if shutil.which(tool, path=children.PLAIN_PATH) is None:
             raise HostError(f"{tool} is missing; script/bootstrap installs what a build needs")
 
 
 def describe_compiler(compiler: str, journal: Journal) -> str:
-    """The compiler's version and the machine that it compiles for: a part of a build's key."""
+    """The compiler's version and target machine, which are part of a build's key."""
     path = shutil.which(compiler, path=children.PLAIN_PATH)
     if path is None:
         raise HostError(f"the compiler {compiler} is missing; install it (script/bootstrap installs gcc only)")

@@ -25,7 +25,7 @@ from octavo.postgres.builds.flags import are_harmless
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.base import is_checked
 
-# Where flags of the compiler are in the options of meson and of configure.
+# The place of compiler flags in the options of meson and of configure.
 _FLAGS = ("-Dc_args=", "CFLAGS=")
 
 
@@ -40,7 +40,7 @@ class Usage:
 
 
 def note_use(build: Build) -> None:
-    """Remembers that the build is used now."""
+    """Records that the build is used now."""
     published.note_use(build.prefix)
 
 
@@ -75,17 +75,17 @@ def usage_of(build: Build) -> Usage:
 
 
 def size_together(builds: Iterable[Build]) -> int:
-    """Bytes on disk of all these builds; what they share counts once."""
+    """The bytes on disk of all these builds; shared files count once."""
     return sum(_allocated(facts) for facts, _ in _inodes(builds).values())
 
 
 def size_freed(builds: Iterable[Build]) -> int:
-    """Bytes that are freed by removing all these builds, without files shared with remaining builds."""
+    """The bytes that removing all these builds would free, without files shared with remaining builds."""
     return sum(_allocated(facts) for facts, here in _inodes(builds).values() if facts.st_nlink <= here)
 
 
 def find_cached(spec: BuildSpec, name: str | None) -> Build | None:
-    """The cached build of this name, else the one that answers the spec. Raises UsageError for an unknown name."""
+    """The cached build of this name, else the one that matches the spec. Raises UsageError for an unknown name."""
     return by_name(name) if name else find_build(spec)
 
 
@@ -105,9 +105,9 @@ def choose(
     wal_block: str | None = None,
     unused_seconds: float | None = None,
 ) -> list[Build]:
-    """The builds that are named, or else those that answer every condition given.
+    """The named builds, or else those that meet every given condition.
 
-    Raises UsageError for an unknown name, and when nothing narrows the choice: nobody asks for all by silence.
+    Raises UsageError for an unknown name, and without any name or condition, which must not mean all.
     """
     conditions = (version, data_block, wal_block, unused_seconds)
     if names and any(condition is not None for condition in conditions):
@@ -132,20 +132,20 @@ def choose(
 def running_from(build: Build, proc: Path = Path("/proc")) -> int | None:
     """The pid of a process that runs one of the build's programs, or None.
 
-    By the names of programs alone: what another user runs may be in a filesystem that does not answer.
+    It only compares paths, because another user's program may be on a filesystem that does not respond.
     """
     inside = f"{build.prefix.resolve()}/"
     for entry in proc.iterdir():
-        with suppress(OSError):  # gone meanwhile, or another user's
+        with suppress(OSError):  # it has ended, or is another user's
             if entry.name.isdecimal() and str((entry / "exe").readlink()).startswith(inside):
                 return int(entry.name)
     return None
 
 
 def remove(build: Build, journal: Journal) -> int:
-    """Removes a build from the cache and returns the bytes that this freed.
+    """Removes a build from the cache. Returns the bytes freed.
 
-    Raises OctavoError when a program of it runs or it is being made.
+    Raises OctavoError when one of its programs is running or it is being made.
     """
 
     def refuse() -> NoReturn:
@@ -160,14 +160,14 @@ def remove(build: Build, journal: Journal) -> int:
 
 
 def _inodes(builds: Iterable[Build]) -> dict[tuple[int, int], tuple[os.stat_result, int]]:
-    """Every inode of these builds, with how many of its links are in them."""
+    """Every inode of these builds, with the number of its links in them."""
     found: dict[tuple[int, int], tuple[os.stat_result, int]] = {}
     for build in builds:
         for directory, _, names in os.walk(build.prefix):
             for path in (directory, *(f"{directory}/{name}" for name in names)):
                 facts = os.lstat(path)
                 key = (facts.st_dev, facts.st_ino)
-                # A directory has one name, whatever its link count (those of its subdirectories' ..) says.
+                # A directory has one name, whatever its link count (which includes the .. of its subdirectories).
                 here = facts.st_nlink if path == directory else found[key][1] + 1 if key in found else 1
                 found[key] = (facts, here)
     return found

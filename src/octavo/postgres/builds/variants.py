@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from octavo.postgres.builds import training
 from octavo.postgres.builds.recipe import RUN_PATH, RUN_PATH_FOR_MAKE, has_meson
 
-# Instructions begin at a multiple of 2 MB in file and memory: what a kernel needs to put them on huge pages.
+# Text segments are aligned to 2 MB in file and memory, which a kernel needs to use huge pages for them.
 _ALIGNED = "-Wl,-z,max-page-size=2097152 -Wl,-z,common-page-size=2097152"
 
 WORDS = {
@@ -23,7 +23,7 @@ WORDS = {
 
 
 def made_with(words: str, version: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Flags of the compiler and options of the build for words such as `lto+O3`; none for `none`.
+    """The compiler flags and build options for words such as `lto+O3`; empty for `none`.
 
     >>> made_with("lto+O3", "18")
     (('-O3',), ('-Db_lto=true',))
@@ -44,7 +44,7 @@ def made_with(words: str, version: str) -> tuple[tuple[str, ...], tuple[str, ...
     elif "lto" in chosen:
         flags += ["-flto=auto", "-ffat-lto-objects"]
     if "aligned-text" in chosen:
-        # It comes after ours, which it repeats: the last one counts.
+        # It follows our own options, which it repeats: the last one counts.
         ours = f"-Dc_link_args={RUN_PATH}" if has_meson(version) else f"LDFLAGS={RUN_PATH_FOR_MAKE}"
         options.append(f"{ours} {_ALIGNED}")
     if "pgo" in chosen:

@@ -1,10 +1,11 @@
 """The process that makes builds: `python -I -m octavo.postgres.builds.worker REQUEST`.
 
-It runs other people's code: configure, meson.build, Makefiles, the compiler's input. So it becomes the account as soon
-as it has opened the files that only root may read, and everything that it makes belongs to the account. It reports its
-progress as lines of JSON; the process that started it does not trust them, and publishes only what `copy_out` accepts.
+It runs other people's code: configure, meson.build, Makefiles, the compiler's input. So it changes to the account as
+soon as it has opened the files that only root may read, and everything that it makes belongs to the account. It reports
+its progress as lines of JSON; the process that started it does not trust them, and publishes only what `copy_out`
+accepts.
 
-Everything is imported at the beginning: afterwards, Octavo and Python themselves may be where the account cannot read.
+Everything is imported at the start: later the account may have no read access to Octavo and Python themselves.
 """
 
 import hashlib
@@ -26,7 +27,7 @@ from octavo.postgres.builds.shared_tree import NotShareable, build_together
 from octavo.postgres.builds.spec import BuildSpec, Sizes
 from octavo.postgres.builds.workspace import FINISHED, ToolFailed, finished_place, set_up
 
-# What tarfile and others import at their first use.
+# Modules that tarfile and others import on first use.
 for _name in ("bz2", "gzip", "lzma", "zlib", "concurrent.futures.thread", "encodings.ascii", "encodings.idna"):
     import_module(_name)
 
@@ -97,7 +98,7 @@ def _progress(doing: str, done: int, total: int) -> None:
 
 
 def _send(**facts: str | int) -> None:
-    # In one write: the shared tree's finisher tells from a thread of its own.
+    # In a single write, because the shared tree's finisher reports from another thread.
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 

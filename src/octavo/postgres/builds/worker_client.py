@@ -1,6 +1,6 @@
-"""Builds are made as the account, in a tree of its own below a directory of ours, and published by us.
+"""Builds are made by the account, in its own tree below a directory of ours, and published by us.
 
-`worker` is the process that makes them; here it is started and observed, and its results are copied out.
+`worker` is the process that makes them; this module starts and observes it, and copies its results out.
 """
 
 import hmac
@@ -32,17 +32,18 @@ from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.workspace import finished_place
 from octavo.postgres.cluster import check_reachable
 
-# A tree with its objects and an installation, seen at 18 with gcc 12; another installation shares most files.
+# The size of a tree with its objects and an installation, measured for 18 with gcc 12. Another installation shares most
+# files.
 _TREE_BYTES = 700 * 1024**2
 _BUILD_BYTES = 40 * 1024**2
 
 COMPILER_CACHE = "compiler-cache"
-# Enough for the releases and a few trees that somebody works on. ccache keeps each below CCACHE_MAXSIZE.
+# Enough for the releases and a few trees under development. ccache keeps each below CCACHE_MAXSIZE.
 _MOST_CACHES = 8
-_IN_USE_SECONDS = 86_400.0  # no build takes as long
+_IN_USE_SECONDS = 86_400.0  # no build takes this long
 _KEY = ".key"
 
-# The worker's longest line has a tool's output in it, in JSON.
+# The longest line of the worker contains a tool's output, in JSON.
 _LONGEST_LINE = 16 * 1024**2
 _LONGEST_WORDS = 1000
 _MOST_STEPS = 10**9
@@ -72,10 +73,10 @@ class WorkerClient:
         progress: Progress,
         ready: Callable[[int], None],
     ) -> None:
-        """Has the worker make it; `ready` is called with the number of each installation that is finished.
+        """Makes the worker execute the request. `ready` is called with the number of each finished installation.
 
-        `cache`: whose sources they are, so that ccache keeps their results apart; None to go without it. Raises
-        OctavoError with the log's place when a tool fails, NotShareableHere when the sizes cannot share a tree.
+        `cache`: the owner of the sources, so that ccache keeps their results apart; None disables ccache. Raises
+        OctavoError with the log's path when a tool fails, NotShareableHere when the sizes cannot share a tree.
         """
         request = self.directory / "request.json"
         request.touch(0o600)
@@ -106,7 +107,7 @@ class WorkerClient:
                 text = self.obey(line, progress, ready) or text
             worker.wait()
         finally:
-            # Also when we are interrupted, or refuse what it has made.
+            # Also when we are interrupted, or reject its results.
             if worker.returncode is None:
                 children.end(worker)
             children.ended(self.journal, number)
@@ -114,9 +115,9 @@ class WorkerClient:
             raise OctavoError(f"the build of {self.subject} failed: {text or f'exit {worker.returncode}'}")
 
     def copy(self, number: int, target: Path, earlier: tuple[Path, Mapping[str, str]] | None = None) -> dict[str, str]:
-        """Copies an installation that is ready into a new directory of ours. Returns the sha256 of every file.
+        """Copies a finished installation into a new directory of ours. Returns the sha256 of every file.
 
-        Raises OctavoError when it holds what `copy_out` refuses, or what we ourselves write there.
+        Raises OctavoError when it contains anything that `copy_out` refuses, or files that we write there ourselves.
         """
         digests = copy_out(self.tree, finished_place(number), target, self.account, earlier=earlier)
         if own := next((name for name in (MANIFEST, RECORDS) if os.path.lexists(target / name)), None):
@@ -152,8 +153,9 @@ class WorkerClient:
 
 @contextmanager
 def open_worker(name: str, subject: str, journal: Journal, *, builds: int) -> Generator[WorkerClient, None, None]:
-    """A place, removed at the end. Raises HostError when the disk is too full for that many builds."""
-    # Compilers and meson name the directory as it really is, and it is by its name that it is kept out of the objects.
+    """Yields a worker, whose directory is removed at the end. Raises HostError when the disk is too full for that many
+    builds."""
+    # Compilers and meson use the real path of the directory, and it is kept out of the objects by this path.
     work = make_directory(work_directory()).resolve()
     needed = _TREE_BYTES + builds * _BUILD_BYTES
     free = shutil.disk_usage(work).free
@@ -165,7 +167,7 @@ def open_worker(name: str, subject: str, journal: Journal, *, builds: int) -> Ge
     account = build_account()
     directory = work / f"{name}-{journal.token[:8]}-{secrets.token_hex(2)}"
     entry = journal.record("directory", path=str(directory))
-    with set_user_id.none_left(account):  # beside its tree, which is gone by then
+    with set_user_id.none_left(account):  # next to its tree, which is removed by then
         try:
             make_directory(directory)
             directory.chmod(0o711)
@@ -178,7 +180,7 @@ def open_worker(name: str, subject: str, journal: Journal, *, builds: int) -> Ge
 
 
 def work_directory() -> Path:
-    """Where builds are made."""
+    """The directory in which builds are made."""
     return octavo_home() / "work"
 
 
@@ -194,7 +196,7 @@ def compiler_cache(home: Path, account: Account, whose: str) -> Path:
         made = trees.make_for(top / f".{secrets.token_hex(16)}", account)
         try:
             made.rename(path)
-        except OSError:  # another command was first
+        except OSError:  # another command has created it
             trees.remove(made)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != account.uid:
@@ -212,7 +214,8 @@ def _forget_old(top: Path) -> None:
 
 
 def compiler_caches(home: Path) -> Path:
-    """The directory of all caches, ours, which may be entered only. One of an earlier version is thrown away."""
+    """The directory of all caches. It is ours and can only be entered, not listed. One of an earlier version is
+    discarded."""
     top = home / COMPILER_CACHE
     if not (top / _KEY).exists():
         if top.exists() and not top.is_symlink():
@@ -224,7 +227,7 @@ def compiler_caches(home: Path) -> Path:
             key.write(secrets.token_bytes(32))
         try:
             made.rename(top)
-        except OSError:  # another command was first
+        except OSError:  # another command has created it
             trees.remove(made)
     if owner_of(top.stat()) != os.geteuid():
         raise HostError(f"{top} does not belong to {os.geteuid()}; remove it")
@@ -232,5 +235,5 @@ def compiler_caches(home: Path) -> Path:
 
 
 def _words(text: object) -> str:
-    """What the worker says, short and in one line, without anything that is not to be printed."""
+    """The worker's message, shortened to one line, without unprintable characters."""
     return "".join(letter if letter.isprintable() else " " for letter in str(text)[:_LONGEST_WORDS]).strip()

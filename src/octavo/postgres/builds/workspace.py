@@ -1,4 +1,4 @@
-"""The place where one build, or several that share a tree, are made: a directory and how tools run in it.
+"""The directory in which one build, or several that share a tree, are made, and how tools run in it.
 
 All of this happens in the process that makes the build (`worker`), with the account's rights.
 """
@@ -19,17 +19,17 @@ from octavo.host.journal import TOKEN_VARIABLE
 from octavo.postgres.builds.recipe import SOURCE_PLACE
 from octavo.postgres.builds.spec import Progress
 
-# Below the worker's directory: what is finished, each under its number.
+# The finished installations below the worker's directory, each under its number.
 FINISHED = "finished"
 
 
 def finished_place(number: int) -> str:
-    """Where the installation of this number is, below the worker's directory, once it is told to be ready."""
+    """The path of this installation below the worker's directory, after it is reported as ready."""
     return f"{FINISHED}/{number}"
 
 
 class ToolFailed(OctavoError):
-    """A tool of the build failed. `output` is all that it wrote."""
+    """A tool of the build failed. `output` is its complete output."""
 
     def __init__(self, doing: str, output: str) -> None:
         super().__init__(f"{doing} failed: {_cause(output)}")
@@ -40,7 +40,7 @@ class ToolFailed(OctavoError):
 
 @dataclass(frozen=True, slots=True)
 class BuildWorkspace:
-    """A directory of one builder's own. Nobody else's, so that clearing up after a kill cannot reach another's."""
+    """A directory of a single builder, so that cleaning up after a kill cannot affect another builder."""
 
     directory: Path
     environment: Mapping[str, str]
@@ -52,7 +52,7 @@ class BuildWorkspace:
         on_line: Callable[[str], None] | None = None,
         stdin: int | IO[bytes] = subprocess.DEVNULL,
     ) -> str:
-        """Runs a tool and returns its output, with its errors where `on_line` sees it. Raises ToolFailed."""
+        """Runs a tool and returns its output; includes its errors if `on_line` is given. Raises ToolFailed."""
         try:
             tool = subprocess.Popen(
                 arguments,
@@ -63,7 +63,7 @@ class BuildWorkspace:
                 errors="replace",
                 cwd=self.directory,
                 env=self.environment,
-                close_fds=False,  # Python's own are not inherited, and looking for others takes time
+                close_fds=False,  # Python's own are not inherited, and searching for others takes time
             )
         except OSError as error:
             raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
@@ -92,7 +92,7 @@ class BuildWorkspace:
 
 
 def set_up(directory: Path, compiler: str, cache: Path | None) -> BuildWorkspace:
-    """The workspace in an empty directory; `cache` is where ccache keeps the compiler's results, None without it.
+    """Sets up the workspace in an empty directory. `cache`: ccache's directory, None without ccache.
 
     Raises HostError when the compiler is missing.
     """
@@ -112,11 +112,12 @@ def set_up(directory: Path, compiler: str, cache: Path | None) -> BuildWorkspace
 
 
 def _compiler_place(compiler: str, directory: Path, *, cached: bool) -> Path:
-    """A directory with the compiler under its own name, because PostgreSQL remembers and tells extensions the name.
+    """A directory with the compiler under its own name, because PostgreSQL records the name and passes it to
+    extensions.
 
-    What stands there has the objects name one neutral place instead of the workspace: generated scanners carry their
-    source's full path, and so does debug information. Compilations go through ccache (its manual, "run modes"), but
-    not those of a preprocessed text: it is one size's own, and comes once.
+    The wrapper there replaces the workspace in objects by a neutral path: generated scanners contain their source's
+    full path, and so does debug information. Compilations use ccache (its manual, "run modes"), except those of a
+    preprocessed text, which belongs to one size and is compiled only once.
     """
     place = directory / "compiler"
     place.mkdir()
@@ -140,7 +141,7 @@ def _compiler_place(compiler: str, directory: Path, *, cached: bool) -> Path:
 
 
 def _ccache_settings(directory: Path, cache: Path) -> dict[str, str]:
-    """Depend mode takes the headers from the compiler's own list, which saves a run of the preprocessor.
+    """In depend mode ccache takes the headers from the compiler's own list, which saves a run of the preprocessor.
 
     Paths are relative to the workspace, so that every workspace finds the same results.
     """
@@ -153,12 +154,12 @@ def _ccache_settings(directory: Path, cache: Path) -> dict[str, str]:
     }
 
 
-# Compilers, ninja and configure say `error:`, meson ERROR, make `*** `; a directory may be called error, and
-# configure says in one line where the error is, in the next what it is.
+# Compilers, ninja and configure print `error:`, meson ERROR, make `*** `. A directory may be called error, and
+# configure prints the location of the error in one line and its description in the next.
 _SAYS_WHY = re.compile(r"\berror: (?!in `)|\bERROR\b|No space left|\*\*\* ")
 
 
 def _cause(output: str) -> str:
-    """The first line in which a tool says what is wrong."""
+    """The first line in which a tool reports the cause."""
     lines = [line.strip() for line in output.splitlines() if _SAYS_WHY.search(line)]
     return lines[0][:200] if lines else "it gave no reason"

@@ -18,13 +18,13 @@ from octavo.home import lock_file, make_directory, octavo_home
 from octavo.host import published
 from octavo.host.journal import Journal
 
-# The locks that this process holds on what it uses, by the lock's path.
+# The locks of this process on loads that it uses, by the lock's path.
 _held: dict[Path, IO[str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A finished load in the cache. `last_used` is when it was made or copied last (epoch)."""
+    """A finished load in the cache. `last_used`: when it was made or last copied (epoch)."""
 
     name: str
     path: Path
@@ -38,17 +38,17 @@ class Load:
 
     @property
     def identity(self) -> str:
-        """The same for copies of a load alone: how long it took to make, in its manifest, is like a random number."""
+        """Equal only for copies of a load: the time that it took to make, in its manifest, is practically random."""
         return hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def datasets_directory() -> Path:
-    """Where loads live."""
+    """The directory of the loads."""
     return octavo_home() / "datasets"
 
 
 def log_path(name: str) -> Path:
-    """The log of the server that makes a load: next to the load, because a load that fails is removed."""
+    """The log of the server that makes a load. It is next to the load, because a failed load is removed."""
     return datasets_directory() / f"{name}.log"
 
 
@@ -73,15 +73,16 @@ def by_name(name: str) -> Load:
 
 
 def hold(name: str, *, wait: bool = True) -> Load | None:
-    """The load, which nobody removes from now on until this process lets it go or ends; None when it is not there.
+    """Locks the load against removal until this process releases it or ends, and returns it; None when it does not
+    exist.
 
-    While another process makes it, this waits, or takes it as not there.
+    If another process is making it, waits for that, or returns None without `wait`.
     """
     place = _lock_path(name)
     if place in _held:
         if load := read_load(name):
             return load
-        release(name)  # removed by hand: who makes it anew must not wait for ourselves
+        release(name)  # it was removed by hand: whoever makes it again must not wait for our lock
     if not wait and read_load(name) is None:
         return None
     make_directory(place.parent)
@@ -104,13 +105,13 @@ def held() -> list[str]:
 
 
 def release(name: str) -> None:
-    """Lets a load go that this process held."""
+    """Releases a load that this process held."""
     if lock := _held.pop(_lock_path(name), None):
         lock.close()
 
 
 def is_used(name: str) -> bool:
-    """Whether a process, this one too, holds the load or makes it."""
+    """Whether any process, including this one, holds the load or makes it."""
     try:
         with exclusively(name, wait=False):
             return False
@@ -120,7 +121,7 @@ def is_used(name: str) -> bool:
 
 @contextmanager
 def exclusively(name: str, *, wait: bool = True) -> Generator[None, None, None]:
-    """Holds the right to make or remove what has this name. Raises OctavoError when it is in use and we do not wait."""
+    """Holds the lock for making or removing this load. Raises OctavoError when it is in use and `wait` is false."""
     place = _lock_path(name)
     make_directory(place.parent)
     with lock_file(place) as lock:
@@ -133,13 +134,13 @@ def exclusively(name: str, *, wait: bool = True) -> Generator[None, None, None]:
 
 @contextmanager
 def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
-    """A hidden directory to make something in, gone at the end unless it was published under its name."""
+    """Yields a hidden directory, which is removed at the end unless it was published under its name."""
     with published.unpublished(datasets_directory(), name, journal) as work:
         yield make_directory(work)
 
 
 def remove(load: Load, journal: Journal) -> int:
-    """Removes a load and returns the bytes that this freed. Raises OctavoError when it is in use."""
+    """Removes a load. Returns the bytes freed. Raises OctavoError when it is in use."""
     with exclusively(load.name, wait=False):
         if read_load(load.name) is None:
             return 0

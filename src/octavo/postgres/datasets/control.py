@@ -11,7 +11,7 @@ from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 
-# The largest WAL segment. Positions that are multiples of it begin a segment of every size.
+# The largest WAL segment. A position that is a multiple of it begins a segment of any size.
 _LARGEST_SEGMENT = parse_size("1GB")
 
 
@@ -37,7 +37,7 @@ class Counters:
 
 
 def read(build: Build, directory: Path, journal: Journal, account: Account) -> Counters:
-    """The counters of a data directory that was shut down cleanly, read with the build's own pg_controldata.
+    """Reads the counters of a cleanly shut down data directory with the build's own pg_controldata.
 
     Raises OctavoError when they cannot be read or the cluster was not shut down.
     """
@@ -48,9 +48,9 @@ def read(build: Build, directory: Path, journal: Journal, account: Account) -> C
 
 
 def parse(text: str) -> Counters:
-    """The counters in pg_controldata's words. Raises OctavoError when they are not all there.
+    """Parses pg_controldata's output. Raises OctavoError when a counter is missing.
 
-    Its output is in the C locale, as children have it.
+    The output is in the C locale, which children use.
     """
     values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
 
@@ -83,9 +83,10 @@ def parse(text: str) -> Counters:
 
 
 def position_after(counters: Counters) -> int:
-    """Where the new WAL begins: beyond every page, and at the same place whatever the size of a segment.
+    """The begin of the new WAL: beyond every page, and at a segment boundary of every segment size.
 
-    One segment of the largest size is left out: there the WAL of a new cluster is, which pg_resetwal passes by.
+    One segment of the largest size is skipped, because it has the WAL of a new cluster, which pg_resetwal skips as
+    well.
     """
     return (counters.position // _LARGEST_SEGMENT + 2) * _LARGEST_SEGMENT
 
@@ -102,7 +103,7 @@ def wal_file(timeline: int, position: int, segment: int) -> str:
 
 
 def reset_arguments(counters: Counters, segment: int) -> list[str]:
-    """The arguments of pg_resetwal by which a new control file continues from the load's. `segment` in bytes."""
+    """The arguments with which pg_resetwal makes a control file that continues from the load's. `segment` in bytes."""
     arguments = [
         f"--epoch={counters.epoch}",
         f"--next-transaction-id={counters.next_xid}",
@@ -119,7 +120,7 @@ def reset_arguments(counters: Counters, segment: int) -> list[str]:
 
 
 def check_continues(after: Counters, before: Counters, segment: int) -> None:
-    """Raises OctavoError when the counters of a graft do not go on from its load's. `segment` in bytes."""
+    """Raises OctavoError when the counters of a graft do not continue from its load's. `segment` in bytes."""
     kept = (
         "epoch", "next_xid", "next_oid", "next_multixact", "next_offset", "oldest_xid", "oldest_multixact",
         "oldest_commit_timestamp", "newest_commit_timestamp",

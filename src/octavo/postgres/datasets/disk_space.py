@@ -1,4 +1,4 @@
-"""Room for a new load: the cache's limit, the disk, and eviction of the least recently used loads to stay within
+"""Space for a new load: the cache's limit, the disk, and eviction of the least recently used loads to stay within
 both."""
 
 import shutil
@@ -12,7 +12,7 @@ from octavo.postgres.datasets import cache
 from octavo.postgres.datasets.cache import datasets_directory, list_loads
 from octavo.units import format_size, human_size, parse_size
 
-# Left free whatever is loaded: the store, logs, and a filesystem that is full to the last block gets slow.
+# Always left free, for the store and logs, and because a completely full filesystem becomes slow.
 _SPARE_BYTES = 256 * 1024**2
 
 
@@ -36,7 +36,7 @@ def limit() -> int:
 
 
 def set_limit(size: int | None) -> None:
-    """Stores the limit in bytes; None goes back to the default."""
+    """Stores the limit in bytes; None restores the default."""
     make_directory(datasets_directory())
     if size is None:
         _limit_path().unlink(missing_ok=True)
@@ -50,7 +50,7 @@ def available() -> int:
 
 
 def make_room(name: str, size: int, meanwhile: int, journal: Journal) -> list[str]:
-    """Makes room for a load of about `size` bytes that takes `meanwhile` while it is made.
+    """Frees space for a load of about `size` bytes that needs `meanwhile` bytes while it is made.
 
     Removes loads that no process holds, least recently used first, until limit and disk suffice; returns their names.
     Raises HostError when they do not, before anything is loaded, and then removes nothing.
@@ -76,7 +76,7 @@ def make_room(name: str, size: int, meanwhile: int, journal: Journal) -> list[st
         )
     removed: list[str] = []
     for load in going:
-        with suppress(OctavoError):  # somebody has begun to use it
+        with suppress(OctavoError):  # another process has begun to use it
             cache.remove(load, journal)
             removed.append(load.name)
     return removed

@@ -29,16 +29,16 @@ from octavo.units import human_size
 
 _CONFIGURATION = ("postgresql.conf", "pg_hba.conf", "pg_ident.conf")
 _MB = 1024**2
-# A copy leaves this share of its size free, for what filesystems need beside the files.
+# A copy leaves this share of its size free, for the filesystem's own data.
 _SPARE = 0.1
 
 
 def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
     """Makes a pristine copy that shares no block with the load, on disk and out of the page cache.
 
-    It is a cluster of the dataset's build, WAL segment and recycled WAL, shut down cleanly. No reflink: what
-    copy-on-write costs depends on the block size. Raises HostError when there is no room, OctavoError when the
-    graft does not go on from the load.
+    It is a cluster with the dataset's build, WAL segment and recycled WAL, shut down cleanly. It does not use reflinks,
+    because the cost of copy-on-write depends on the block size. Raises HostError when there is no disk space,
+    OctavoError when the graft does not continue from the load.
     """
     account = server_account()
     needed = dataset.copy_bytes * (1 + _SPARE)
@@ -66,7 +66,7 @@ def _reset(build: Build, target: Path, before: Counters, segment: int, journal: 
     control.check_continues(control.read(build, target, journal, account), before, segment)
 
 
-# What writes them, as the account: how many MB each, their names.
+# The script that writes them, as the account. Arguments: the MB of each, their names.
 _WRITE_ZEROS = """\
 umask 077
 count=$1
@@ -78,9 +78,9 @@ for name; do dd if=/dev/zero "of=$name" bs=1M "count=$count" conv=excl status=no
 def _supply(target: Path, before: Counters, segment: int, segments: int, journal: Journal, account: Account) -> None:
     """Writes the WAL segments that are ready for reuse, after the one in use.
 
-    They are files of zeros under the names of segments to come, as the server makes them itself in advance
-    (xlog.c, XLogFileInitInternal with wal_init_zero). A trial that runs out of them creates new ones, which a
-    server in production has long behind it; unequal supplies would charge that to one cell alone.
+    They are files of zeros under the names of future segments, as the server itself makes them in advance (xlog.c,
+    XLogFileInitInternal with wal_init_zero). A trial that runs out of them creates new ones, which a server in
+    production did long ago; unequal supplies would charge that to one cell alone.
     """
     position = control.position_after(before)
     names = [
@@ -93,7 +93,7 @@ def _supply(target: Path, before: Counters, segment: int, segments: int, journal
 def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
     """The files that a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
 
-    Made once per build, WAL segment and checksums; some 50 kB. No server starts on it.
+    They are made once per build, WAL segment and checksums, and have some 50 kB. No server starts on them.
     """
     segment, checksums = spec.wal_segment, spec.checksums
     account = server_account()
@@ -106,7 +106,7 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
             whole, kept = work / "initdb", work / "data"
             cluster.initialise(build, whole, journal, account, wal_segment=segment, checksums=checksums)
             trees.make_for(kept, account)
-            # The WAL's directories, and none of its segments.
+            # The WAL's directories without its segments.
             trees.act_inside(whole, ["find", "pg_wal", "-maxdepth", "1", "-type", "f", "-delete"], journal, account)
             parts = ("PG_VERSION", "pg_wal", "global/pg_control", *_CONFIGURATION)
             trees.act_inside(whole, ["cp", "-a", "--parents", "-t", kept, *parts], journal, account)
@@ -119,7 +119,7 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
 
 @contextmanager
 def asked(build: Build, spec: DatasetSpec, journal: Journal) -> Generator[Path, None, None]:
-    """A copy of the stock, which a server can be asked on what its settings would be: it writes a lock file."""
+    """A copy of the stock in which a server can compute its settings, because it writes a lock file."""
     kept = stock(build, spec, journal)
     with cache.unpublished(f"asked-{secrets.token_hex(4)}", journal) as work:
         trees.copy(kept, work / "data", journal, server_account())

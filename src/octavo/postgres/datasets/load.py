@@ -20,12 +20,12 @@ from octavo.postgres.datasets.cache import Load
 from octavo.postgres.datasets.spec import UNVACUUMED, Dataset, DatasetSpec, load_name
 from octavo.units import parse_size
 
-# PostgreSQL's own default, whatever segments the trials have.
+# PostgreSQL's own default, whatever the trials' segments are.
 _WAL_SEGMENT = parse_size("16MB")
 _MOST_WAL = parse_size("4GB")
-# A cluster without a table of ours.
+# The size of a cluster without our tables.
 _CLUSTER_BYTES = parse_size("64MB")
-# Loading writes little WAL and waits for no disk: a load that is cut off is thrown away, one that is kept is synced.
+# Loading writes little WAL and does not wait for the disk: an interrupted load is discarded, a complete one is synced.
 _SETTINGS = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
@@ -40,8 +40,8 @@ _SETTINGS = {
 
 
 def find_dataset(build: Build, spec: DatasetSpec, settings: Mapping[str, str]) -> Dataset | None:
-    """The dataset when its load is in the cache and complete. It stays there while this process lives
-    (`cache.release` lets it go before)."""
+    """The dataset, if its load is in the cache and complete. It is kept there while this process lives, unless
+    `cache.release` is called."""
     load = cache.hold(load_name(build, spec, settings), wait=False)
     return None if load is None else _dataset(load, build, spec)
 
@@ -57,7 +57,7 @@ def ensure_dataset(
     database_bytes: int = 0,
     first: Dataset | None = None,
 ) -> Dataset:
-    """The dataset, loaded now if the cache does not have it; it is kept there while this process lives.
+    """The dataset, loaded now if it is not in the cache. It is kept there while this process lives.
 
     A load is made by the first build that asks for it, with that build's WAL block and segments of 16 MB; it serves
     every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE), unless its contents say that it is unvacuumed, and a
@@ -96,7 +96,7 @@ def _make(
     first: Dataset | None,
 ) -> None:
     size = load_bytes(database_bytes)
-    # Beside the data there is WAL, up to its limit, and what sorting for an index spills.
+    # Besides the data there is WAL, up to its limit, and temporary files of index builds.
     removed = disk_space.make_room(name, size, size + min(size, _MOST_WAL), journal)
     with cache.unpublished(name, journal) as work:
         started = time.monotonic()
@@ -119,18 +119,18 @@ def _make(
                     server.execute("VACUUM (FREEZE, ANALYZE)")
                 size = server.query("size")[0]["bytes"]
                 _check_tablespaces(server)
-            except psycopg.OperationalError as error:  # the server has gone, by what the load did to it
+            except psycopg.OperationalError as error:  # the load has ended the server
                 raise OctavoError(f"loading failed: {cluster.last_log_line(log)}; the server's log is {log}") from error
             server.shut_down()
-        trees.check_plain(data, account)  # what the load's SQL started is gone by now
+        trees.check_plain(data, account)  # processes started by the load's SQL have ended by now
         checked = _check(build, data, spec, journal, account)
         counters = control.read(build, data, journal, account)
-        # What belongs to the geometry that the load was made with: its copies get their own.
+        # The files that depend on the load's own geometry: its copies get their own.
         trees.remove_inside(data, ["pg_wal", "global/pg_control", "postmaster.opts"], journal, account)
         kept.keep(data, account)
         trees.sync(data)
         allocated = trees.allocated_bytes(data)
-        removed += disk_space.make_room(name, allocated, 0, journal)  # now that its size is known
+        removed += disk_space.make_room(name, allocated, 0, journal)  # its size is known now
         manifest: dict[str, Any] = {
             **{fact: build.manifest[fact] for fact in ("version", "data_block")},
             "build": build.name,
@@ -149,14 +149,15 @@ def _make(
 
 
 def _check_tablespaces(server: Server) -> None:
-    """Raises OctavoError when the data has one of its own: it lies elsewhere, and copies would share it."""
+    """Raises OctavoError when the data has its own tablespace: it is in another directory, and copies would share
+    it."""
     own = "SELECT FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global')"
     if server.connection.execute(own).fetchone() is not None:
         raise OctavoError("the data has a tablespace, which datasets do not support; use pg_dump --no-tablespaces")
 
 
 def _check(build: Build, data: Path, spec: DatasetSpec, journal: Journal, account: Account) -> str:
-    """Raises OctavoError when the load cannot serve; returns what was checked."""
+    """Raises OctavoError when the load is unusable. Returns what was checked."""
     if not spec.checksums:
         return "no checksums"
     children.check(

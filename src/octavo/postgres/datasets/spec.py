@@ -10,11 +10,11 @@ from typing import Any
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 
-# Raised when the way a load is made changes, so that old loads are not compared with new ones.
+# Incremented when the way of making loads changes, so that old loads are not compared with new ones.
 _RECIPE = 3
-# In the contents of a load that is left as it was filled: the first scan of a table still has hint bits to set.
+# A word in the contents of a load that is not vacuumed: the first scan of a table still sets hint bits.
 UNVACUUMED = ("vacuum", "none")
-# What of a build decides what a load's files are. The WAL block is not among them.
+# The properties of a build on which a load's files depend. The WAL block is not among them.
 _OF_THE_BUILD = ("version", "source_sha256", "data_block", "data_segment")
 
 
@@ -35,12 +35,12 @@ class DatasetSpec:
 
     @property
     def recycled_segments(self) -> int:
-        """How many segments a copy has ready for reuse; min_wal_size allows no fewer than two."""
+        """The number of segments that a copy has ready for reuse; min_wal_size allows no fewer than two."""
         return max(2, self.recycled_wal // self.wal_segment)
 
     @property
     def recycled_bytes(self) -> int:
-        """The same in bytes of WAL."""
+        """Their size in bytes of WAL."""
         return self.recycled_segments * self.wal_segment
 
     @property
@@ -51,10 +51,10 @@ class DatasetSpec:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A finished load, as one cell uses it.
+    """A finished load, in the form used by one cell.
 
-    `directory` has the load's files without control file and WAL: no server starts on it. `build` and `spec` are those
-    of its copies.
+    `directory` has the load's files without control file and WAL, so no server starts on it. `build` and `spec` are
+    those of its copies.
     """
 
     name: str

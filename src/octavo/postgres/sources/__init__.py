@@ -1,10 +1,10 @@
-"""The kinds of sources. A new kind is one file here and a line in its table."""
+"""The kinds of sources. To add one, write a file here and add a line to its table."""
 
 from octavo.postgres.sources import debian, git, tarball, tree, upstream
 from octavo.postgres.sources.base import FetchedKind, LocalKind
 
-# What `--source` takes: the first that recognises the path.
+# The kinds for `--source`: the first one that recognises the path is used.
 LOCAL_KINDS: tuple[LocalKind, ...] = (tarball, git, tree)
 
-# What is asked, in this order, when the user gives nothing.
+# The kinds that are tried, in this order, when the user gives no source.
 FETCHED_KINDS: tuple[FetchedKind, ...] = (debian, upstream)

@@ -8,51 +8,53 @@ from typing import Protocol
 
 from octavo.host.journal import Journal
 
-# How the origin of a fetched source ends.
+# The end of a fetched source's origin.
 SIGNED, KNOWN = "signature checked by apt", "sha256 known to Octavo"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source's tarball: its version (`18.6`), its digest, and where it came from in words."""
+    """A source's tarball: its version (`18.6`), its digest, and a description of its origin."""
 
     version: str
     tarball: Path
     sha256: str
     origin: str
     given: Path | None = None
-    """Where the user gave it, None when it was fetched."""
+    """The path given by the user, None if it was fetched."""
 
     @property
     def whose(self) -> str:
-        """The key of the compiler cache: the author of a source can change the cached objects of that source only."""
+        """The owner of cached objects: the author of a source can only change the cached objects of that source."""
         return str(self.given or ("releases" if is_checked(self.origin) else self.sha256))
 
 
 def is_checked(origin: str) -> bool:
-    """Whether a source of this origin is a release that somebody else vouches for, so that all are equally good."""
+    """Whether a source of this origin is a release verified by others, so that all of these are equally trustworthy."""
     return origin.endswith((SIGNED, KNOWN)) and not origin.startswith(("local ", "git "))
 
 
 class LocalKind(Protocol):
-    """A kind that the user gives."""
+    """A kind of source that the user provides."""
 
     def recognises(self, path: Path, /) -> bool:
         """Whether the path (absolute) looks like one of this kind."""
         ...
 
     def take(self, path: Path, journal: Journal, /) -> Source:
-        """The source there. Raises UsageError when it is none of PostgreSQL's or cannot be taken as it is."""
+        """Takes the source there. Raises UsageError when it is not PostgreSQL's or cannot be used in its present
+        state."""
         ...
 
 
 class FetchedKind(Protocol):
-    """A kind that is fetched."""
+    """A kind of source that is fetched."""
 
     def fetch(self, wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
-        """Fetches a major version's newest or the minor version wanted into the scratch directory and checks it.
+        """Fetches the newest minor version of a major version, or the given minor version, into the scratch directory
+        and verifies it.
 
-        Returns the tarball and its origin in words. Raises OctavoError with the kind if it is not available.
+        Returns the tarball and a description of its origin. Raises OctavoError with the kind if it is not available.
         """
         ...
 
@@ -77,7 +79,7 @@ def version_in_name(path: Path) -> str | None:
     return match[1] + match[2] if match else None
 
 
-# Where a tree says its version: configure.ac, and meson.build since 16. Each with the file's path in the tree.
+# The files with the version of a tree: configure.ac, and meson.build since 16. Each has its path in the tree.
 _TELLING = {
     "configure.ac": re.compile(r"^AC_INIT\(\[PostgreSQL\],\s*\[([^]]+)\]", re.MULTILINE),
     "meson.build": re.compile(r"^project\('postgresql',[^)]*?\bversion:\s*'([^']+)'", re.MULTILINE),
@@ -87,7 +89,7 @@ TELLING_FILES = tuple(_TELLING)
 
 
 def version_in_text(name: str, text: str) -> str | None:
-    """The version that one of the telling files has in its text.
+    """The version in the text of one of these files, or None.
 
     >>> version_in_text("configure.ac", "AC_INIT([PostgreSQL], [19devel], [pgsql-bugs@lists.postgresql.org], [], [])")
     '19devel'

@@ -12,7 +12,7 @@ from octavo.postgres.versions import answers, is_release, is_version, major_of, 
 
 
 def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
-    """Fetches the newest version that answers out of all suites that have one.
+    """Fetches the newest matching version from all suites that have one.
 
     Suites are this machine's release, stable (each with its security updates) and unstable, which together have
     every supported major version. The machine's apt configuration is read for the archive's address and not
@@ -40,7 +40,7 @@ def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
             problem = f"it has {', '.join(sorted({version for version, _ in offered}, key=order_of))} of {package}"
         raise HostError(f"Debian: {problem or f'no suite has {package}'}")
     problem = ""
-    # A mirror may list what it does not have yet, so that the next older version is the newest to be had.
+    # A mirror may list a version that it does not have yet; then the next older one is the newest available.
     for _, full in sorted(chosen, key=lambda offer: order_of(offer[0]), reverse=True):
         download = scratch / f"{package}={full}"
         download.mkdir()
@@ -54,7 +54,7 @@ def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
 
 
 def _offered(listing: str) -> list[tuple[str, str]]:
-    """The versions in apt-cache's listing: PostgreSQL's, and the package's whole one.
+    """The versions in apt-cache's listing: PostgreSQL's, and the package's full one.
 
     >>> _offered("Package: postgresql-19\\nVersion: 19~beta1-2\\n\\nVersion: 15.18-0+deb12u1\\n")
     [('19beta1', '19~beta1-2'), ('15.18', '15.18-0+deb12u1')]

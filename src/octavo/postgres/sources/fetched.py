@@ -1,4 +1,4 @@
-"""The tarballs that were fetched before: they are used first, and also work without a network."""
+"""The tarballs that were fetched before. They are used first, and also work without a network."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from octavo.postgres.versions import answers, is_release, order_of
 
 
 def directory() -> Path:
-    """Where they are kept."""
+    """The directory in which they are kept."""
     return octavo_home() / "sources"
 
 
@@ -26,7 +26,7 @@ def find(wanted: str) -> Source | None:
 
 
 def digests(wanted: str) -> set[str]:
-    """The digests of all that answer, as they were when they were fetched; the tarballs are not read."""
+    """The digests of all matching ones, as recorded when they were fetched. The tarballs are not read."""
     return {source.sha256 for source in _answering(wanted)}
 
 
@@ -43,7 +43,7 @@ def _answering(wanted: str) -> list[Source]:
 
 
 def keep(tarball: Path, origin: str) -> Source:
-    """Moves a fetched and verified tarball to the others; it is used once its origin is stored next to it."""
+    """Moves a fetched and verified tarball to the others. It is used once its origin is stored next to it."""
     version = version_in_name(tarball)
     assert version is not None
     path = directory() / f"postgresql-{version}.tar.{tarball.name.rpartition('.tar.')[2]}"

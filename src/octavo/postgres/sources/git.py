@@ -1,4 +1,4 @@
-"""A git checkout: the files that git tracks, as they are now."""
+"""A git checkout: the tracked files in their present state."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from octavo.host.owner import owner_of
 from octavo.postgres.sources.base import Source
 from octavo.postgres.sources.snapshot import opened_tree, take_snapshot, version_of_tree
 
-# Where git looks for the user's own settings.
+# The locations of the user's own git settings.
 _ENVIRONMENT = ("HOME", "XDG_CONFIG_HOME")
 
 
@@ -47,7 +47,7 @@ def _is_bare(path: Path) -> bool:
 
 
 def _owner(top: int) -> Account:
-    """Whom the open checkout belongs to, when we are root, else ourselves."""
+    """The owner of the open checkout if we are root, else ourselves."""
     if os.geteuid() != 0:
         return children.server_account()
     return children.owner_account(owner_of(os.fstat(top)))
@@ -59,13 +59,13 @@ def _git(path: Path, top: int, journal: Journal, *arguments: str) -> str:
     owner = _owner(top)
     own = owner.uid == os.geteuid()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if own and name in os.environ}
-    # The index is not written: status refreshes it otherwise, and the checkout is the user's.
+    # Do not write the index: otherwise status refreshes it, and the checkout is the user's.
     finished = children.run(
         ["git", "--no-optional-locks", *arguments],
         journal,
         role="git",
         account=owner,
-        directory=Path(f"/proc/self/fd/{top}"),  # the very directory whose owner this is
+        directory=Path(f"/proc/self/fd/{top}"),  # exactly the directory whose owner this is
         environment=environment,
     )
     if finished.returncode == 0:

@@ -1,4 +1,4 @@
-"""A directory's files as a tarball that is the same for the same contents, so that its digest stands for them."""
+"""A directory's files as a tarball that is the same for the same contents, so that its digest identifies them."""
 
 import errno
 import os
@@ -18,7 +18,8 @@ from octavo.postgres.sources import fetched
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_text
 from octavo.postgres.versions import is_version
 
-# One time for every file: that of its last change is no part of the contents. 1980, because zip starts there.
+# One time for every file, because the time of the last change is not part of the contents. 1980, because zip starts
+# there.
 _TIME = 315532800
 # configure.ac has 90 kB.
 _MOST_TEXT = 16 * 1024**2
@@ -26,9 +27,10 @@ _MOST_TEXT = 16 * 1024**2
 
 @contextmanager
 def opened_tree(root: Path) -> Generator[int, None, None]:
-    """A descriptor of the tree's own directory, so that the examined, owned and packed tree are the same.
+    """Yields a descriptor of the tree's own directory, so that the same tree is examined, checked for its owner, and
+    packed.
 
-    Links as in `careful_open.open_directory`. Raises UsageError.
+    Links are handled as in `careful_open.open_directory`. Raises UsageError.
     """
     try:
         top = careful_open.open_directory(root)
@@ -42,14 +44,14 @@ def opened_tree(root: Path) -> Generator[int, None, None]:
 
 
 def new_directory(journal: Journal) -> Path:
-    """A directory of ours for a source that was taken, which goes when the journal is closed."""
+    """A directory of ours for a user's source, which is removed when the journal is closed."""
     directory = fetched.directory() / f".snapshot-{secrets.token_hex(4)}"
     journal.record("directory", path=str(directory))
     return make_directory(directory)
 
 
 def version_of_tree(root: Path, top: int) -> str:
-    """The version in the open tree itself. Raises UsageError if there is none."""
+    """The version in the files of the open tree. Raises UsageError if there is none."""
     for name in TELLING_FILES:
         try:
             with os.fdopen(open_below(top, name), "rb") as file:
@@ -83,7 +85,7 @@ def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journ
 
 
 def _add(archive: tarfile.TarFile, top: int, path: str, name: str) -> None:
-    """Adds a file or link below the open directory, which may be another user's: no link is followed."""
+    """Adds a file or link below the open directory, which may be another user's. No link is followed."""
     member = tarfile.TarInfo(name)
     member.mtime = _TIME
     directory, _, last = path.rpartition("/")

@@ -14,7 +14,7 @@ from octavo.postgres.versions import is_version
 
 # configure.ac has 90 kB.
 _MOST_TEXT = 16 * 1024**2
-# No release is as large, unpacked or not.
+# No release is this large, unpacked or not.
 _MOST_BYTES = 4 * 1024**3
 _PIECE = 1024**2
 
@@ -25,8 +25,8 @@ def recognises(path: Path, /) -> bool:
 
 
 def take(path: Path, journal: Journal, /) -> Source:
-    """A copy of the tarball, which is removed when the journal is closed; its version is in its name, else in its
-    files.
+    """Copies the tarball; the copy is removed when the journal is closed. The version comes from its name, else from
+    its files.
 
     It is opened once, so that the build matches the digest, whatever happens to the file meanwhile.
     """

@@ -1,4 +1,4 @@
-"""A local source tree without version control, or with one that is not git's."""
+"""A local source tree without version control, or with a system other than git."""
 
 import os
 from collections.abc import Generator
@@ -9,7 +9,7 @@ from octavo.host.journal import Journal
 from octavo.postgres.sources.base import Source
 from octavo.postgres.sources.snapshot import opened_tree, take_snapshot, version_of_tree
 
-# What configure leaves in the tree that it is run in, and meson or configure in a build directory.
+# Files that configure leaves in the tree in which it runs, and meson or configure in a build directory.
 _CONFIGURED = ("config.status", "src/include/pg_config.h")
 _BUILD_DIRECTORY = ("config.status", "meson-private")
 _NOT_SOURCE = frozenset({".git", ".svn", ".hg", "tmp_install"})
@@ -21,7 +21,7 @@ def recognises(path: Path, /) -> bool:
 
 
 def take(path: Path, journal: Journal, /) -> Source:
-    """All files of the tree but those of build directories in it."""
+    """Takes all files of the tree except those of build directories in it."""
     with opened_tree(path) as top:
         version_of_tree(path, top)
         for name in _CONFIGURED:

@@ -1,7 +1,7 @@
-"""Upstream's tarballs, checked against a digest that we know.
+"""Upstream's tarballs, checked against a known digest.
 
-Upstream signs no tarballs: next to each are only checksums, which an attacker who replaces the tarball can replace too.
-So an unknown release is accepted by its published checksum only if the user says so.
+Upstream does not sign tarballs: next to each are only checksums, which an attacker who replaces the tarball can replace
+too. So an unknown release is accepted by its published checksum only if the user says so.
 """
 
 import http.client
@@ -20,18 +20,18 @@ from octavo.postgres.versions import answers, is_release, order_of
 
 ADDRESS = "https://ftp.postgresql.org/pub/source"
 
-# Whether the user takes what is published beside a tarball for proof of it (`octavo build --trust-checksum`).
+# Whether the user trusts the checksum published next to a tarball (`octavo build --trust-checksum`).
 trusts_published = ContextVar("trusts_published", default=False)
 
-_SECONDS = 60  # without a word from the other side
+_SECONDS = 60  # the network timeout
 _CHUNK = 1024**2
 
 
 def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
-    """Fetches the version wanted, or the newest release of the major version that upstream's directory lists: of
-    those whose digest we know, unless the published one is trusted.
+    """Fetches the given version, or the newest release of the major version in upstream's directory: among those with a
+    known digest, unless the published one is trusted.
 
-    Raises HostError when it is not there, or its digest not known; OctavoError when it is another.
+    Raises HostError when it does not exist, or its digest is unknown; OctavoError when the digest differs.
     """
     version = wanted if not wanted.isdecimal() else _newest(wanted)
     address = f"{ADDRESS}/v{version}/postgresql-{version}.tar.bz2"

@@ -9,7 +9,7 @@ from importlib import resources
 def load(name: str, server_version: int) -> str:
     """The text of the query for a server version such as 180006: the file with the highest floor not above it.
 
-    Raises KeyError when no file serves.
+    Raises KeyError when there is no such file.
     """
     found: dict[int, str] = {}
     for entry in resources.files("octavo.postgres.sql").iterdir():

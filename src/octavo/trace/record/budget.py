@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from octavo.trace.record.probes import MICROSECONDS_AN_EVENT
 from octavo.trace.record.server import AccessCounters
 
-# Of a slice with probes; shorter ones would be mostly attaching.
+# The seconds of a slice with probes; shorter ones would consist mostly of attaching.
 SLICE_SECONDS = 2.0
 _SHORTEST_SLICE = 0.5
-# What attaching and detaching take besides.
+# The seconds for attaching and detaching.
 _ATTACH_SECONDS = 1.0
-# Until it is measured probes are taken to make transactions slower by half: pgbench -S was, by 58 %.
+# The assumed slowdown by probes until it is measured, a half: pgbench -S became 58 % slower.
 FIRST_SLOWDOWN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Lookups a second, the part of the processors that probes would take, and the part of the time to record."""
+    """Lookups per second, the share of the processors that probes would use, and the share of the time to record."""
 
     lookups: float
     share: float
@@ -24,7 +24,7 @@ class Cost:
 
     @property
     def slower(self) -> float:
-        """How much slower a server that needs all of the processors would be with probes.
+        """How much slower a server that needs all processors would be with probes, as a fraction.
 
         >>> Cost(0.0, 1.0, 0.05).slower
         0.5
@@ -33,7 +33,7 @@ class Cost:
 
 
 def cost_of(before: AccessCounters, after: AccessCounters, processors: int, most_overhead: float | None) -> Cost:
-    """From the server's counters over a while.
+    """Estimates the cost from the server's counters at two times.
 
     >>> one, two = AccessCounters(0.0, 0, 0, 0, 0), AccessCounters(1.0, 30_000, 0, 0, 0)
     >>> cost = cost_of(one, two, 2, 0.05)
@@ -47,7 +47,7 @@ def cost_of(before: AccessCounters, after: AccessCounters, processors: int, most
 
 
 def slowdown(with_probes: float, without: float) -> float:
-    """How much slower transactions are while probes are attached.
+    """How much slower transactions are while probes are attached, as a fraction.
 
     >>> slowdown(40.0, 100.0), slowdown(1.0, 0.0)
     (0.6, 0.0)
@@ -56,7 +56,7 @@ def slowdown(with_probes: float, without: float) -> float:
 
 
 def slice_seconds(whole: float, slower: float, most: float) -> float:
-    """How long a slice is: shorter where the whole time has no room for a long one.
+    """The length of a slice in seconds; it is shorter if the whole time is too short for a long one.
 
     >>> slice_seconds(60.0, 0.5, 0.05), slice_seconds(20.0, 0.5, 0.05), slice_seconds(1.0, 0.5, 0.05)
     (2.0, 1.0, 0.5)
@@ -65,7 +65,7 @@ def slice_seconds(whole: float, slower: float, most: float) -> float:
 
 
 def idle_seconds(with_probes: float, elapsed: float, slower: float, most: float) -> float:
-    """How long to pause until the average cost of the probes is within the limit.
+    """The pause in seconds that brings the average cost of the probes below the limit.
 
     >>> round(idle_seconds(3.0, 4.0, 0.5, 0.05)), idle_seconds(3.0, 40.0, 0.5, 0.05)
     (26, 0.0)
@@ -74,7 +74,7 @@ def idle_seconds(with_probes: float, elapsed: float, slower: float, most: float)
 
 
 class Speed:
-    """Transactions a second over several stretches of time."""
+    """Transactions per second over several stretches of time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -1,8 +1,8 @@
-"""A recording of the server's counters alone, where page accesses are not available: a managed service, another host, a
-package without probes.
+"""A recording of only the server's counters, for servers whose page accesses are not available: a managed service,
+another host, a package without probes.
 
 It has the server's counters (pg_stat_database, pg_stat_io, pg_stat_wal), the kinds of WAL records and, if the database
-has pg_buffercache, the use of its buffers. Hit ratios at any other size need the accesses themselves.
+has pg_buffercache, the usage of its buffers. Hit ratios at any other size need the accesses themselves.
 """
 
 import time
@@ -24,14 +24,14 @@ UNKNOWN = (
 )
 _TURN_SECONDS = 1.0
 _IO_SINCE = 160000
-# A view of all buffers before 16: 16 million of them, 128 GB, take seconds.
+# The view of all buffers, before 16, takes seconds for 16 million of them (128 GB).
 _LIMITS = SessionLimits(statement_timeout="10s", lock_timeout="100ms")
 
 
 def record(
     connection: UsersConnection, target: Any, writer: _core.TraceWriter, seconds: float, began: int
 ) -> list[str]:
-    """Counts for so long, and writes the counts. Returns what could not be counted. Raises psycopg.Error."""
+    """Records for so many seconds and writes the counts. Returns what could not be counted. Raises psycopg.Error."""
     before, io = work_of(target.query, target.version), _io(target)
     wal = WalMeter(target.query, writer, microseconds_since(began))
     deadline = time.monotonic() + seconds
@@ -42,7 +42,7 @@ def record(
     after, io_after = work_of(target.query, target.version), _io(target)
     describe(writer, before, after)
     for name, value in io.items():
-        if io_after[name] >= value:  # below they were reset meanwhile
+        if io_after[name] >= value:  # otherwise they were reset meanwhile
             writer.describe(f"work_{name}", f"{io_after[name] - value:.0f}")
     transactions = after.counters.get("transactions", 0) - before.counters.get("transactions", 0)
     if transactions > 0:
@@ -62,7 +62,7 @@ def _io(target: Any) -> dict[str, float]:
 
 
 def _buffers(connection: UsersConnection, query: Callable[[str], Any], writer: _core.TraceWriter) -> str | None:
-    """Writes how many buffers have which usage count, and how many are dirty. Returns why it did not."""
+    """Writes the number of buffers by usage count, and of dirty ones. Returns the reason if it did not."""
     try:
         found = query("buffer_cache_schema")
         if not found:

@@ -12,25 +12,25 @@ from octavo.host.children import PLAIN_PATH
 from octavo.host.kernel_text import shown
 from octavo.postgres.builds.traced import MARK
 
-# Processor time of a probe, its trap and the line that bpftrace prints: where pgbench -S took 11 an access on two
-# cores, it became 58 % slower. What is shown before it starts; slices measure what it really is.
+# Processor time of a probe, its trap and the line that bpftrace prints, in microseconds: pgbench -S, which took 11 per
+# access on two cores, became 58 % slower. This estimate is shown before a recording; slices measure the real cost.
 MICROSECONDS_AN_EVENT = 15.0
-# Pages of a processor's buffer between the kernel and bpftrace: 8 MB. What does not fit is lost, and counted.
+# Pages of a processor's buffer between the kernel and bpftrace: 8 MB. Events that do not fit are lost, and counted.
 BUFFER_PAGES = 2048
 _PIECE = 1024**2
-_MOST_PIECES = 1024  # no server's program has a gigabyte
+_MOST_PIECES = 1024  # no server program has a gigabyte
 _BTF = Path("/sys/kernel/btf/vmlinux")
-# What bpftrace prints after time and pid: fork, block, tablespace, database, relation, backend, blocks that are new.
-# Of a probe's arguments it reads six on x86-64: before 16 the seventh would say that a block is new (it counts as read,
-# as in those servers' own counters), since 16 it would say which is the first of the new blocks (they come after the
-# last one that is known). `done` knows new blocks before 16; since 16 it does not fire for every access.
+# bpftrace prints after time and pid: fork, block, tablespace, database, relation, backend, blocks that are new. It can
+# read six of a probe's arguments on x86-64. Before 16 the seventh would tell that a block is new (it counts as read, as
+# in those servers' own counters); since 16 it would give the first of the new blocks (they are taken to follow the last
+# known one). `done` reports new blocks before 16; since 16 it does not fire for every access.
 _OLD = ("buffer__read__done", "%d %u %u %u %u %d 0", "arg0, arg1, arg2, arg3, arg4, (int32)arg5")
 _NEW = ("buffer__read__start", *_OLD[1:])
 _EXTEND = ("buffer__extend__done", f"%d {2**32 - 1} %u %u %u %d %d", "arg0, arg1, arg2, arg3, (int32)arg4, arg5")
 
 
 def require_bpftrace() -> None:
-    """Raises HostError where probes cannot be used: no root, or no bpftrace."""
+    """Raises HostError if probes cannot be used: without root, or without bpftrace."""
     if os.geteuid() != 0:
         raise HostError("recording needs root, to attach probes; run it with sudo")
     if shutil.which("bpftrace", path=PLAIN_PATH) is None:
@@ -49,9 +49,9 @@ def is_traced(postmaster: int, proc: Path = Path("/proc")) -> bool:
 
 @contextmanager
 def executable(postmaster: int, proc: Path = Path("/proc")) -> Generator[Path, None, None]:
-    """The program that the server runs, under a name that stays this very file whatever becomes of its path.
+    """Yields a path of the server's program that always names this very file, whatever happens to its own path.
 
-    bpftrace reads it as root, and where its path led to another file by then, probes would be put into that one. So
+    bpftrace reads it as root. If the path led to another file by then, probes would be inserted into that one, so
     nobody but root may be able to change it. Raises HostError when others can, or when it has no probes.
     """
     link = proc / str(postmaster) / "exe"
@@ -72,14 +72,14 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Generator[Path, N
                 f"{named} has no probes: it was built without --enable-dtrace; the packages of Debian and PGDG have "
                 "them, octavo build --traced makes servers that need none, and --counters works without page accesses"
             )
-        # bpftrace may look for another name of a path, but not for one below /proc/PID/root.
+        # bpftrace may resolve a path to another name, but not one below /proc/PID/root.
         yield Path(f"/proc/{os.getpid()}/root{opened}")
     finally:
         os.close(descriptor)
 
 
 def _contains(program: Path, name: bytes) -> bool:
-    """Whether a program's file has this text: looked for piece by piece, up to a size."""
+    """Whether a program's file contains this text. It is searched piece by piece, up to a limit."""
     rest = b""
     with program.open("rb") as file:
         for _ in range(_MOST_PIECES):
@@ -93,7 +93,7 @@ def _contains(program: Path, name: bytes) -> bool:
 
 
 def program(version: int, path: Path, postmaster: int, seconds: float) -> str:
-    """The text for bpftrace: a line an access of this server, for so long.
+    """The bpftrace program: it prints one line per access of this server, for so many seconds.
 
     >>> print(program(150018, Path("/p"), 7, 2.0).splitlines()[0])
     usdt:/p:postgresql:buffer__read__done / ((struct task_struct *)curtask)->real_parent->tgid == 7 /

@@ -1,4 +1,4 @@
-"""`octavo trace record`: bpftrace for a while, in slices if recording all of the time would cost too much."""
+"""`octavo trace record`: runs bpftrace for a while, in slices if continuous recording would cost too much."""
 
 import os
 import select
@@ -41,9 +41,9 @@ from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
 _SINCE = 140000
-# Before it starts, to see how much the server does.
+# Seconds of observation before the recording, to determine the server's load.
 _LOOK_SECONDS = 1.0
-# Processors hand their events over in turns: so old an event is not overtaken any more.
+# Processors deliver their events in turns: an event this old can no longer be overtaken.
 _KEEP_NANOSECONDS = 500_000_000
 _ATTACH_SECONDS = 30.0
 _FLUSH_SECONDS = 1.0
@@ -52,8 +52,8 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """A recording to make. `most_overhead` is the fraction of the server's speed that may be lost, None for no limit;
-    `counters`: only the server's counters, without page accesses."""
+    """The parameters of a recording. `most_overhead` is the fraction of the server's speed that may be lost, None for
+    no limit. `counters`: record only the server's counters, without page accesses."""
 
     dsn: str | None
     seconds: float
@@ -77,16 +77,17 @@ class RecordingResult:
 
     @property
     def overhead(self) -> float | None:
-        """How much slower transactions were with the probes, on average over the whole time; None without slices."""
+        """How much slower transactions were with the probes, averaged over the whole time; None without slices."""
         if not self.transactions_with or not self.transactions_without:
             return None
         return 1 - self.transactions_with / self.transactions_without
 
 
 def record(request: RecordingRequest, journal: Journal, say: Callable[[str], object]) -> RecordingResult:
-    """Records. The file is whole to its last second whenever this ends, and the probes go with bpftrace.
+    """Makes the recording. However it ends, the file is complete up to its last second, and the probes end with
+    bpftrace.
 
-    Raises UsageError for a wrong DSN or a file that is there, HostError when this host or server has no probes.
+    Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes.
     """
     connection = connect(request.dsn, "octavo trace")
     try:
@@ -118,7 +119,7 @@ def _record_probes(
     journal: Journal,
     say: Callable[[str], object],
 ) -> RecordingResult:
-    """Records from the probes of the program at this path, as much of the time as may be."""
+    """Records from the probes of the program at this path, for as large a part of the time as allowed."""
     before, work = counted(target.query), work_of(target.query, target.version)
     time.sleep(_LOOK_SECONDS)
     without_probes = work_of(target.query, target.version)
@@ -129,7 +130,7 @@ def _record_probes(
     write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
     if cost.duty < 1:
         writer.describe("duty", f"{cost.duty:.4f}")
-    describe_cpu(writer, work, without_probes, target.postmaster)  # later it has the probes' own
+    describe_cpu(writer, work, without_probes, target.postmaster)  # later it would include the probes'
     writer.flush()
     found = RecordingResult()
     try:
@@ -151,7 +152,7 @@ def _note(text: str | None, say: Callable[[str], object]) -> None:
 def _record_traced(
     request: RecordingRequest, connection: UsersConnection, target: Any, data_block: int, say: Callable[[str], object]
 ) -> RecordingResult:
-    """Records from a tracing build, all of the time: that costs 0.1 µs an access."""
+    """Records from a tracing build, all of the time, because that costs only 0.1 µs per access."""
     say("a tracing build: all of the time is recorded, by the server itself")
     found = RecordingResult(recorded_seconds=request.seconds, slices=1)
     with traced.recording(target.postmaster) as recording:
@@ -180,7 +181,7 @@ def _record_traced(
 def _record_counters(
     request: RecordingRequest, connection: UsersConnection, target: Any, data_block: int, say: Callable[[str], object]
 ) -> RecordingResult:
-    """Records what the server counts, from wherever it can be reached."""
+    """Records the server's counters, from any host that can connect."""
     say(counters.UNKNOWN)
     writer = _new_trace(request.out, data_block)
     try:
@@ -194,13 +195,14 @@ def _record_counters(
 
 
 def _buffers(target: Any) -> int:
-    """How many buffers the server has: what is larger than a quarter is scanned by a ring of its own."""
+    """The server's number of buffers: a scan of more than a quarter of them uses a ring."""
     settings = {row["name"]: str(row["value"]) for row in target.query("settings")}
     return parse_size(settings["shared_buffers"]) // parse_size(f"{settings['block_size']}B")
 
 
 def _new_trace(path: Path, page_size: int) -> _core.TraceWriter:
-    """A new file, written as the one that it is: whoever may rename in its directory leads nobody elsewhere."""
+    """Creates the file and writes through its descriptor, so that renames in its directory cannot redirect the
+    writes."""
     refuse_planted(path.absolute().parent)
     try:
         descriptor = os.open(path, NEW_FILE, 0o644)
@@ -236,9 +238,10 @@ def _slices(
     found: RecordingResult,
     wal: WalMeter,
 ) -> None:
-    """Records by turns with and without probes until the time is over.
+    """Records alternately with and without probes until the time is over.
 
-    What slices have cost so far decides when the next one comes: over the whole time they stay below the limit.
+    The cost of previous slices determines when the next one starts, so the average over the whole time stays below the
+    limit.
     """
     start, most = time.monotonic(), request.most_overhead
     end = start + request.seconds
@@ -249,7 +252,7 @@ def _slices(
         if cost.duty < 1 and most is not None:
             seconds = min(left, slice_seconds(request.seconds, slower, most))
             if slower * (with_probes.seconds + seconds) > most * request.seconds and found.slices:
-                seconds = 0  # what may be lost is lost
+                seconds = 0  # lost events cannot be recovered
         before = counted(target.query)
         if seconds:
             if paused:
@@ -287,7 +290,7 @@ def _slice(
     journal: Journal,
     found: RecordingResult,
 ) -> None:
-    """One run of bpftrace. Raises HostError when it cannot attach."""
+    """Runs bpftrace once. Raises HostError when it cannot attach."""
     text = program(target.version, path, target.postmaster, seconds)
     child, number = children.start(
         ["bpftrace", "-B", "full", "-e", text],
@@ -319,7 +322,7 @@ def _slice(
 def _read(
     child: "subprocess.Popen[str]", seconds: float, writer: _core.TraceWriter, began: int, found: RecordingResult
 ) -> list[str]:
-    """Reads what it prints until it ends. Returns lines that are no accesses."""
+    """Reads bpftrace's output until it ends. Returns the lines that are not accesses."""
     assert child.stdout is not None
     descriptor = child.stdout.fileno()
     deadline = time.monotonic() + seconds + _ATTACH_SECONDS

@@ -1,4 +1,4 @@
-"""What a trace contains about the server: settings, relations, activity."""
+"""The facts about the server in a trace: settings, relations, activity."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from octavo import _core
 from octavo.host.block_devices import readahead_file
 from octavo.instruments.target import Rows, Target
 
-# Of the server's settings those that decide what its caches and its WAL do; none has a name, a path or a secret.
+# The server's settings that affect its caches and its WAL; none contains a name, a path or a secret.
 SETTINGS = (
     "shared_buffers", "block_size", "wal_block_size", "effective_cache_size", "checkpoint_timeout", "max_wal_size",
     "checkpoint_completion_target", "full_page_writes", "wal_compression", "vacuum_buffer_usage_limit", "autovacuum",
@@ -24,7 +24,7 @@ SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class AccessCounters:
-    """Counters of all databases at a time in seconds of the monotonic clock."""
+    """Counters of all databases, at a time in seconds of the monotonic clock."""
 
     at: float
     lookups: int
@@ -34,12 +34,12 @@ class AccessCounters:
 
 
 def microseconds_since(began: int) -> int:
-    """Microseconds since a time of the monotonic clock in nanoseconds: the times of a trace."""
+    """Microseconds, as in a trace, since `began` in nanoseconds of the monotonic clock."""
     return (time.monotonic_ns() - began) // 1000
 
 
 def counted(query: Callable[[str], Rows]) -> AccessCounters:
-    """The counters now."""
+    """The present counters."""
     (row,) = query("traced_activity")
     values = {name: int(value or 0) for name, value in row.items()}
     return AccessCounters(time.monotonic(), **values)
@@ -56,7 +56,7 @@ def readahead_bytes(directory: Path | None) -> int | None:
 
 
 def write_facts(writer: _core.TraceWriter, target: Target, *, names: bool, source: str) -> None:
-    """Properties, settings and relations; the names of relations only when they are wanted."""
+    """Writes properties, settings and relations; the names of relations only if requested."""
     query, version = target.query, target.version
     writer.describe("recorder", "octavo trace record")
     writer.describe("source", source)

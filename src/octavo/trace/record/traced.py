@@ -20,23 +20,23 @@ from octavo.host.owner import owner_of
 
 DIRECTORY = "octavo_trace"
 CONTROL = "control"
-# Backends stop by themselves so long after the recorder was killed.
+# The seconds after which backends stop by themselves if the recorder was killed.
 _LEASE_NANOSECONDS = 5_000_000_000
 _LOOK_SECONDS = 0.25
-# Backends that were interrupted within a record have ended it by then.
+# The seconds after which backends that were interrupted within a record have completed it.
 _SETTLE_SECONDS = 0.1
-# Files are read one after the other: what a backend wrote so long before the latest record is read.
+# Files are read one after the other: a record this much older than the latest one has certainly been read.
 _KEEP_NANOSECONDS = 500_000_000
 _PIECE = 1 << 20
-# Of all files in one turn: what is more comes in the next one, so that whatever backends write the recording ends.
+# The limit for all files in one pass. The rest is read in the next one, so the recording ends whatever backends write.
 _MOST_A_TURN = 64 << 20
-# What backends wrote faster than it was read is read for so long when they have ended.
+# How long to read the backlog after backends have stopped.
 _REST_SECONDS = 30.0
 _CONTROL = struct.Struct("<QQQ")
 _RECORD = 16
 _NEW_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_FILES = 100_000
-# fallocate(2): the file keeps its size, and what was read needs no room any more.
+# fallocate(2): the file keeps its size, but the read part no longer uses disk space.
 _PUNCH_HOLE = 0x02 | 0x01
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,7 +53,7 @@ class _File:
 
 @dataclass
 class TracedRecording:
-    """A recording that is going on in a server's data directory."""
+    """An active recording in a server's data directory."""
 
     directory: int
     control: int
@@ -65,7 +65,7 @@ class TracedRecording:
     strays: int = 0
 
     def extend(self) -> None:
-        """Lets backends record for the next seconds."""
+        """Allows backends to record for the next seconds."""
         self._write(time.monotonic_ns() + _LEASE_NANOSECONDS, 0)
 
     def stop(self, *, let_go: bool = False) -> None:
@@ -76,9 +76,9 @@ class TracedRecording:
         os.pwrite(self.control, _CONTROL.pack(until, self.number, let_go), 0)
 
     def take(self, writer: _core.TraceWriter) -> bool:
-        """Reads what backends have written since the last time, up to a bound. Returns whether that is all.
+        """Reads what backends have written since the last call, up to a limit. Returns whether that is all.
 
-        Raises HostError when a backend could not go on.
+        Raises HostError when a backend could not continue.
         """
         for name in _names(self.directory):
             if name == f"{self.number}.failed":
@@ -97,7 +97,7 @@ class TracedRecording:
         return left > 0
 
     def _forget(self, name: str, writer: _core.TraceWriter) -> None:
-        """Removes a file of a backend that has ended, so that any number of them can come and go."""
+        """Removes the file of a backend that has ended, so that any number of them can come and go."""
         file = self.files.pop(name)
         writer.forget_records(file.number)
         os.close(file.descriptor)
@@ -105,7 +105,7 @@ class TracedRecording:
             os.unlink(name, dir_fd=self.directory)
 
     def unread(self) -> int:
-        """Records that may be in what has not been read."""
+        """An upper bound of the number of unread records."""
         return sum(max(0, os.fstat(file.descriptor).st_size - file.offset) // _RECORD for file in self.files.values())
 
     def _open(self, name: str) -> None:
@@ -117,7 +117,8 @@ class TracedRecording:
         self.opened += 1
 
     def _read(self, file: _File, writer: _core.TraceWriter, most: int) -> tuple[int, bool]:
-        """Reads about so many bytes at most. Returns how many, and whether that is all that was written."""
+        """Reads at most about so many bytes. Returns the number of records, and whether all that was written is
+        read."""
         read, is_all = 0, False
         while read < most and not is_all:
             piece = os.pread(file.descriptor, _PIECE, file.offset)
@@ -140,9 +141,9 @@ def _names(directory: int) -> list[str]:
 
 
 def _opened(name: str, directory: int, owner: int, flags: int) -> int:
-    """A regular file of the server's own with one name. Raises HostError for another one.
+    """Opens a regular file of the server's own with a single link. Raises HostError for any other file.
 
-    Not one of ours either: the server can rename what root keeps in the server's directories, and not write it.
+    Files of our own are refused as well: the server can rename root's files in its directories, but not write to them.
     """
     try:
         descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
@@ -159,7 +160,7 @@ def _opened(name: str, directory: int, owner: int, flags: int) -> int:
 
 @contextmanager
 def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRecording, None, None]:
-    """Makes backends record; afterwards their files are removed. Raises HostError if that is not possible."""
+    """Makes backends record, and removes their files afterwards. Raises HostError if that is not possible."""
     try:
         found = (proc / str(postmaster)).stat()
         data = os.open(proc / str(postmaster) / "cwd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -167,7 +168,7 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
         raise HostError(f"the server's data directory cannot be opened: {error.strerror}; record as root") from error
     owner = (found.st_uid, found.st_gid)
     try:
-        if owner_of(os.fstat(data)) != owner[0]:  # it may have gone anywhere that it may enter
+        if owner_of(os.fstat(data)) != owner[0]:  # the server may have changed to any directory that it may enter
             raise HostError("the server's working directory is not its data directory; nothing is written there")
         with suppress(FileExistsError):
             os.mkdir(DIRECTORY, 0o700, dir_fd=data)
@@ -186,10 +187,10 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
 
 def _recording(directory: int, owner: tuple[int, int], proc: Path) -> Generator[TracedRecording, None, None]:
     whose = os.fstat(directory).st_uid
-    if whose != owner[0] and (whose != os.geteuid() or _names(directory)):  # one of ours is new, or of no use to us
+    if whose != owner[0] and (whose != os.geteuid() or _names(directory)):  # ours must be new
         raise HostError(f"{DIRECTORY} is not a directory of the server; remove it from its data directory")
     for name in _names(directory):
-        if name != CONTROL:  # of a recorder that was killed
+        if name != CONTROL:  # from a recorder that was killed
             os.unlink(name, dir_fd=directory)
     control = _control(directory, owner)
     found = TracedRecording(directory, control, owner, time.time_ns(), proc)
@@ -207,8 +208,8 @@ def _recording(directory: int, owner: tuple[int, int], proc: Path) -> Generator[
 
 
 def _control(directory: int, owner: tuple[int, int]) -> int:
-    """The control file, which backends may have mapped since a recorder that was killed; a new one where that is not
-    the server's. Raises HostError and OSError.
+    """Opens the control file, which backends may still have mapped from a recorder that was killed; creates a new one
+    if the file is not the server's. Raises HostError and OSError.
     """
     with suppress(FileNotFoundError):
         if os.stat(CONTROL, dir_fd=directory, follow_symlinks=False).st_uid == owner[0]:
@@ -222,7 +223,8 @@ def _control(directory: int, owner: tuple[int, int]) -> int:
 def record(
     recording: TracedRecording, writer: _core.TraceWriter, seconds: float, began: int, each_second: Callable[[], object]
 ) -> int:
-    """Records for so long. Returns how many records are lost: they made no sense, or came faster than they were read.
+    """Records for so many seconds. Returns the number of lost records: invalid ones, and those written faster than
+    read.
 
     `each_second` is called about once a second.
     """

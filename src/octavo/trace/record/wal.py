@@ -3,8 +3,8 @@ the WAL since the last checkpoint began.
 
 Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again; images are
 counted by its pg_get_wal_block_info (16 or later). Each stretch of the recording is counted separately, so that the
-trace has the commits of each; in a long recording several stretches are counted together. Where the database does not
-have that extension they are unknown; nothing is created. The server's own counters lag: backends report once a second,
+trace has the commits of each; in a long recording several stretches are counted together. If the database does not have
+that extension the kinds are unknown; nothing is created. The server's own counters lag: backends report once a second,
 so the images of the second before the recording are among the recorded ones; right after a checkpoint these are the
 majority.
 """
@@ -23,13 +23,13 @@ from octavo.instruments.target import Rows
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
 from octavo.trace.wal import is_commit
 
-# More than this is not read again for its kinds; of more than that no images are counted, which takes a row for each
-# block that a record has.
+# WAL of more bytes than the first is not read again for its kinds. In more than the second no images are counted, which
+# needs a row for each block of a record.
 MOST_BYTES = 1 << 30
 MOST_COUNTED = 1 << 28
-# Of so many stretches at most kinds are read one by one.
+# The largest number of stretches whose kinds are read one by one.
 MOST_STRETCHES = 256
-# After so many seconds no further stretch is read.
+# The seconds after which no further stretch is read.
 MOST_SECONDS = 60.0
 _LIMITS = SessionLimits(statement_timeout="20s", lock_timeout="100ms")
 _KINDS = """
@@ -50,7 +50,7 @@ GROUP BY 1
 
 @dataclass(frozen=True, slots=True)
 class WalCounters:
-    """The server's counters at a time in microseconds since the trace's beginning."""
+    """The server's counters, at a time in microseconds since the trace's beginning."""
 
     time: int
     position: int
@@ -64,7 +64,7 @@ class WalMeter:
     began."""
 
     def __init__(self, query: Callable[[str], Rows], writer: _core.TraceWriter, time: int) -> None:
-        """Raises what `query` raises."""
+        """Raises the errors of `query`."""
         self._query, self._writer = query, writer
         self._began = self._before = self._counters(time)
         self._ends = list[WalCounters]()
@@ -90,7 +90,8 @@ class WalMeter:
         )  # fmt: skip
 
     def finish(self, connection: UsersConnection, time: int) -> str | None:
-        """Writes the last stretch, and the kinds of records of all of them and before. Returns why there are none."""
+        """Writes the last stretch, and the kinds of records of all stretches and of the time before. Returns the reason
+        if there are none."""
         self.take(time)
         if not self._ends:
             return None
@@ -133,8 +134,9 @@ class WalMeter:
     def _kinds_by_stretch(
         self, connection: UsersConnection, schema: str
     ) -> list[tuple[WalCounters, WalCounters, list[dict[str, Any]]]]:
-        """From when until when, and the rows of `_kinds`. A stretch without WAL is part of the next one. Where one of
-        them cannot be read, as the last one before any of it is flushed, all are read as one. Raises as `_kinds`."""
+        """The begin and the end of each stretch, and the rows of `_kinds`. A stretch without WAL is joined to the next
+        one. If one of them cannot be read, such as the last one before it is flushed, all are read as one. Raises the
+        errors of `_kinds`."""
         together = -(-len(self._ends) // MOST_STRETCHES)
         ends = self._ends[::-1][::together][::-1]
         try:
@@ -148,8 +150,8 @@ class WalMeter:
         return [(self._began, ends[-1], _kinds(connection, schema, self._began.position, ends[-1].position))]
 
     def _find_checkpoint(self, time: int) -> None:
-        """Writes when the last checkpoint began that began before the trace. Which one that is is not known until it
-        has ended, as pg_control_checkpoint has no others."""
+        """Writes when the last checkpoint before the trace began. It is only known after that checkpoint has ended,
+        because pg_control_checkpoint shows only completed ones."""
         for row in self._query("traced_checkpoint"):
             position = int(row["position"])
             if position > self._began.position or position == self._checkpoint:
@@ -160,7 +162,8 @@ class WalMeter:
             self._writer.describe("checkpoint_seconds", f"{seconds:.3f}")
 
     def _describe_before(self, connection: UsersConnection, schema: str, *, has_blocks: bool) -> None:
-        """Writes how many transactions committed between that checkpoint's begin and the trace, and their images."""
+        """Writes the number of transactions that committed between that checkpoint's begin and the trace, and their
+        images."""
         start, end = self._checkpoint, self._began.position
         if start is None or end - start > MOST_BYTES:
             return
@@ -179,7 +182,7 @@ class WalMeter:
 
 
 def _in_time(stretches: Iterable[tuple[WalCounters, WalCounters]]) -> Iterator[tuple[WalCounters, WalCounters]]:
-    """The stretches, one after the other. Raises HostError when those before took too long."""
+    """Yields the stretches in order. Raises HostError when the previous ones took too long."""
     deadline = monotonic() + MOST_SECONDS
     for stretch in stretches:
         if monotonic() > deadline:
@@ -188,13 +191,13 @@ def _in_time(stretches: Iterable[tuple[WalCounters, WalCounters]]) -> Iterator[t
 
 
 def _kinds(connection: UsersConnection, schema: str, start: int, end: int) -> list[dict[str, Any]]:
-    """The rows of pg_get_wal_stats. `schema` is quoted already. Raises psycopg.Error and HostError."""
+    """The rows of pg_get_wal_stats. `schema` is already quoted. Raises psycopg.Error and HostError."""
     with limited(connection, _LIMITS):
         return connection.execute(_KINDS.format(schema=schema).encode(), (start, end)).fetchall()
 
 
 def _images(connection: UsersConnection, schema: str, start: int, end: int) -> dict[str, int]:
-    """How many full-page images records of each kind have. Raises as `_kinds`."""
+    """The number of full-page images in the records of each kind. Raises the errors of `_kinds`."""
     with limited(connection, _LIMITS):
         rows = connection.execute(_IMAGES.format(schema=schema).encode(), (start, end)).fetchall()
     return {str(row["kind"]): int(row["images"]) for row in rows}

@@ -1,8 +1,8 @@
-"""What a server did while it was recorded: transactions, CPU, flushes. Properties `work_…` of a trace, for octavo
-predict.
+"""The work of a server while it was recorded: transactions, CPU, flushes. These are properties `work_…` of a trace, for
+octavo predict.
 
-`work_seconds` is how long it was counted. CPU time is that of the postmaster and all its children (proc_pid_stat(5)).
-WAL syncs are those that pg_stat_wal and pg_stat_io count; the other figures of the WAL are in the trace's WAL entries.
+`work_seconds` is the duration of counting. CPU time is that of the postmaster and all its children (proc_pid_stat(5)).
+WAL syncs are those of pg_stat_wal and pg_stat_io; the other WAL figures are in the trace's WAL entries.
 """
 
 import os
@@ -22,18 +22,18 @@ _SINCE = 140000
 
 @dataclass(frozen=True, slots=True)
 class WorkCounters:
-    """Counters of a server at a time in seconds of the monotonic clock."""
+    """Counters of a server, at a time in seconds of the monotonic clock."""
 
     at: float
     counters: dict[str, float]
     processes: dict[int, Any]
     busy: float
-    """CPU seconds of the whole host, and those that it could have used."""
+    """CPU seconds used on the whole host, and the CPU seconds available."""
     possible: float
 
 
 def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Path = Path("/proc")) -> WorkCounters:
-    """The counters now; what this version or user has not is left out."""
+    """The present counters, without those that this version or user lacks."""
     counters: dict[str, float] = {}
     for name in _QUERIES if version >= _SINCE else ():
         (row,) = query(name)
@@ -55,7 +55,7 @@ def cpu_between(before: WorkCounters, after: WorkCounters, postmaster: int) -> f
 
 
 def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounters) -> None:
-    """Writes the differences: everything but CPU, which is `describe_cpu`'s."""
+    """Writes the differences, except CPU, which `describe_cpu` writes."""
     differences = {
         name: after.counters[name] - value for name, value in before.counters.items() if name in after.counters
     }
@@ -65,7 +65,7 @@ def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounter
     }  # fmt: skip
     writer.describe("work_seconds", f"{after.at - before.at:.6f}")
     for counter, name in names.items():
-        if counter in differences and differences[counter] >= 0:  # below zero they were reset meanwhile
+        if counter in differences and differences[counter] >= 0:  # if negative, they were reset meanwhile
             writer.describe(f"work_{name}", f"{differences[counter]:.6g}" if name == "session_seconds"
                             else f"{differences[counter]:.0f}")  # fmt: skip
     if "clients" in after.counters:
@@ -73,7 +73,7 @@ def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounter
 
 
 def describe_cpu(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounters, postmaster: int) -> None:
-    """Writes CPU seconds, and of how many transactions they are."""
+    """Writes CPU seconds, and the number of transactions that they cover."""
     transactions = after.counters.get("transactions", 0) - before.counters.get("transactions", 0)
     if transactions > 0:
         writer.describe("work_cpu_seconds", f"{cpu_between(before, after, postmaster):.6f}")

@@ -1,7 +1,7 @@
 """How blocks become requests: `octavo io` reads the blocks that PostgreSQL has listed.
 
-The server is idle while `octavo io` reads its table's file, so it does not affect the numbers, except through writes of
-its own; the trial fails if the file was written meanwhile.
+The server is idle while `octavo io` reads its table's file, so it affects the numbers only by its own writes; the trial
+fails if the file was written meanwhile.
 """
 
 from dataclasses import replace
@@ -42,26 +42,26 @@ class Coalescing:
     metrics = (*reader.METRICS, _WANTED, _HINTED, _DIRTIED)
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The table's size; the lists of all scans are in every load."""
+        """The table's size; every load has the lists of all scans."""
         return (("workload", "coalescing"), ("table_size", levels["table_size"]))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """The table, and what its scans visit."""
+        """Makes the table, and the lists of the blocks that its scans visit."""
         lists.fill(server, parse_size(levels["table_size"]), load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """The table with its index, about."""
+        """The approximate size of the table with its index."""
         return lists.database_bytes(parse_size(levels["table_size"]))
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds."""
+        """The seconds of the duration."""
         return parse_duration(levels["duration"])
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """Nothing: the reader itself brings the page cache into the declared state."""
+        """Does nothing: the reader itself brings the page cache into the declared state."""
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """Reads. Raises OctavoError when the reader cannot, or when the file was written to meanwhile."""
+        """Runs the reader. Raises OctavoError when it fails, or when the file was written meanwhile."""
         files, block, table_blocks = lists.table(server)
         scan = lists.scan_of(server, levels["pattern"])
         server.disconnect()

@@ -1,8 +1,8 @@
-"""The table whose blocks are read, and the blocks that bitmap heap scans of it visit: lists kept in the load, beside
+"""The table whose blocks are read, and the blocks that bitmap heap scans of it visit: lists stored in the load, next to
 the table.
 
 The lists are made once per load, by `octavo.io.from_query`, and compared with the counts of the scans themselves. The
-first scan after loading shows how many blocks hint bits make dirty; after VACUUM no scan may dirty a block.
+first scan after loading shows how many blocks are dirtied by hint bits; after VACUUM no scan may dirty a block.
 """
 
 from dataclasses import dataclass
@@ -20,15 +20,16 @@ from octavo.postgres.cluster import DATABASE, Server
 # 19 % and 66 % of the blocks: far apart, with holes of a few blocks, and in short runs.
 SCANS = {"bitmap 0.2%": 2_000, "bitmap 1%": 10_000, "bitmap 5%": 50_000}
 _KEYS = 1_000_000
-# A row with its header, line pointer and key (PostgreSQL's manual, "Database Page Layout"), about; and its index entry.
+# The approximate size of a row with its header, line pointer and key (PostgreSQL's manual, "Database Page Layout"), and
+# of its index entry.
 _PAD_BYTES, _ROW_BYTES, _INDEX_BYTES = 340, 376, 20
-# setseed() takes -1 to 1: so many loads have a random order of their own.
+# setseed() accepts -1 to 1: so many loads have their own random order.
 _LOADS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class BitmapScan:
-    """The blocks that one bitmap heap scan visits. `first_dirtied`: the blocks that the very first scan dirtied, before
+    """The blocks that one bitmap heap scan visits. `first_dirtied`: the blocks dirtied by the very first scan, before
     VACUUM."""
 
     blocks: tuple[int, ...]
@@ -37,19 +38,19 @@ class BitmapScan:
 
 
 def rows_of(table_bytes: int) -> int:
-    """How many rows make a table of about this size."""
+    """The number of rows of a table of about this size."""
     return max(1, table_bytes // _ROW_BYTES)
 
 
 def database_bytes(table_bytes: int) -> int:
-    """The table with its index, about."""
+    """The approximate size of the table with its index."""
     return table_bytes + rows_of(table_bytes) * _INDEX_BYTES
 
 
 def fill(server: Server, table_bytes: int, load: int) -> None:
-    """Makes the table, its matches at random places of the load's own, and notes what each scan visits.
+    """Makes the table, with matches at random places of this load, and records the blocks that each scan visits.
 
-    Raises OctavoError when a scan visits other blocks than its list has, or would still write hint bits.
+    Raises OctavoError when a scan visits other blocks than those in its list, or would still write hint bits.
     """
     server.execute(f"SELECT setseed({load % _LOADS / _LOADS})")
     server.execute("CREATE TABLE visited (key int NOT NULL, pad text NOT NULL)")
@@ -59,7 +60,7 @@ def fill(server: Server, table_bytes: int, load: int) -> None:
         f"INSERT INTO visited SELECT floor(random() * {_KEYS}), repeat('x', {_PAD_BYTES}) "  # noqa: S608  # our numbers
         f"FROM generate_series(1, {rows_of(table_bytes)})"
     )
-    server.execute("CHECKPOINT")  # only a clean block can be made dirty
+    server.execute("CHECKPOINT")  # only a clean block can be dirtied
     first = _explained(server, "SELECT count(*) FROM visited")["Shared Dirtied Blocks"]
     server.execute("CREATE INDEX visited_key ON visited (key)")
     server.execute("VACUUM (FREEZE, ANALYZE) visited")
@@ -88,7 +89,7 @@ def scan_of(server: Server, name: str) -> BitmapScan | None:
 
 
 def table(server: Server) -> tuple[list[Path], int, int]:
-    """The segments of the table in this copy of the load, bytes of a block, and how many blocks it has."""
+    """The segments of the table in this copy of the load, its block size in bytes, and its number of blocks."""
     row = server.connection.execute(
         "SELECT pg_relation_filepath('visited') AS path, current_setting('block_size')::int AS block,"
         " pg_relation_size('visited') AS bytes"

@@ -1,4 +1,4 @@
-"""The measured reader, `octavo io` as a process of its own, and the metrics from its output."""
+"""The measured reader, `octavo io` as a separate process, and the metrics from its output."""
 
 import json
 import secrets
@@ -19,7 +19,7 @@ from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
 from octavo.workloads.base import Levels, WorkloadResult
 
-# What the thread reads at once.
+# The bytes that the thread reads at once.
 _RUN_BYTES = 128 * 1024
 _PROGRAM = (sys.executable, "-m", "octavo", "io")
 
@@ -40,13 +40,13 @@ METRICS = (_BLOCKS, _REQUESTS, _REQUEST_BYTES, _ASKED, _READ, _DEVICE_REQUEST, _
 def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: int, levels: Levels, seed: int) -> (
     WorkloadResult
 ):  # fmt: skip
-    """Reads for the asked time; `blocks` in their order, or the level's pattern where there are none. `block` in bytes.
+    """Reads for the requested time: `blocks` in order, or the level's pattern without any. `block` in bytes.
 
-    Raises OctavoError when the reader cannot, or when somebody wrote into the files meanwhile.
+    Raises OctavoError when the reader fails, or when the files were written meanwhile.
     """
     with _block_list(server.journal, blocks) as block_list, unchanged(files):
         arguments = [*map(str, files), *options(levels, block, block_list, seed)]
-        # Limited as the server is: its page cache, and on cgroup version 2 its requests.
+        # It has the same limits as the server: its page cache and, on cgroup version 2, its requests.
         finished = children.run(
             [*_PROGRAM, *arguments], server.journal, role="octavo io", groups=[server.group] if server.group else []
         )
@@ -83,7 +83,8 @@ def observations(result: dict[str, Any], block: int, device: str) -> tuple[Obser
 
 
 def ceiling_of(device: str, requests: float, size: float) -> float | None:
-    """The blocks a second that the tighter of the device's limits allows, if each takes so many requests and bytes.
+    """The blocks per second that the tighter of the device's limits allows, if each block takes so many requests and
+    bytes.
 
     Requests and bytes are limited separately, so the tighter limit decides (docs/experiments/coalescing.md). None
     without limits.
@@ -101,7 +102,7 @@ def ceiling_of(device: str, requests: float, size: float) -> float | None:
 
 def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> list[str]:
     """The command line of `octavo io` for these levels, without options that would have no effect. A run is as long as
-    the thread's, or one larger block; random blocks are each by itself."""
+    in the thread, or one larger block; random blocks are read one by one."""
     run = 1 if levels["pattern"] == "random" else max(1, _RUN_BYTES // block)
     blocks = ["list", "--block-list", str(block_list)] if block_list else [levels["pattern"], "--run", str(run)]
     joined = ["--hole", levels["hole"], "--max-request", f"{max(block, parse_size(levels['max_request']))}B"]

@@ -1,9 +1,9 @@
-"""A fragmented table with one row per block, of which a query reads every tenth block: the extra reads of large memory
-pages.
+"""A fragmented table with one row per block, of which a query reads every tenth block: the extra reads caused by large
+memory pages.
 
 The table, its index and the query are those of Franck Pachot's "PostgreSQL on ARM: default page size matters" (2022): a
-fillfactor of 10 leaves room for one row a block, and the rows of one value of m lie ten blocks apart. So no two wanted
-blocks are neighbours, and every unit of the page cache that is larger than a block also reads unwanted blocks.
+fillfactor of 10 leaves room for one row per block, and the rows of one value of m are ten blocks apart. So no two
+wanted blocks are neighbours, and every unit of the page cache that is larger than a block also reads unwanted blocks.
 """
 
 import json
@@ -29,16 +29,16 @@ from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.kernel_page import parallel
 from octavo.workloads.kernel_page.effects import limits_of, two_effects
 
-# Every so many blocks one is wanted: n modulo 10, the modulus of the published table.
+# The distance between wanted blocks: n modulo 10, as in the published table.
 _STRIDE = 10
 _TEXT_BYTES = 500
-# The published table's block. Up to it 500 bytes are enough that two rows exceed a fillfactor of 10; above, as many
-# times more.
+# The published table's block. Up to this size 500 bytes suffice for two rows to exceed a fillfactor of 10; above, the
+# text is proportionally longer.
 _TEXT_BLOCK = 8192
 QUERY = "SELECT max(x) FROM demo WHERE m = 0"
 # The published index: 90 MB for 3 million rows.
 _INDEX_BYTES_PER_ROW = 32
-# The page cache has settled when a run reads no less than this share of what the run before it read.
+# The page cache is in a steady state when a run reads at least this share of what the previous run read.
 _SETTLED = 0.9
 _MOST_WARM_RUNS = 10
 _MB = 1024**2
@@ -72,10 +72,10 @@ _LARGER_READS = Metric("larger_reads_ms", "second effect: time for larger reads"
 
 
 def amplification(block: int, unit: int) -> float:
-    """Bytes that a reader of every tenth block of `block` bytes brings in for a byte that it wants, in units of `unit`.
+    """The bytes that a reader of every tenth block of `block` bytes brings in per wanted byte, in units of `unit`.
 
-    A unit that is no larger than a block brings in nothing else; one of more than ten blocks is wanted for more than
-    one of them, so that the whole table is read once.
+    A unit no larger than a block brings in nothing else. A unit of more than ten blocks contains several wanted ones,
+    so the whole table is read once.
 
     >>> amplification(8192, 4096), amplification(8192, 65536), amplification(4096, 65536)
     (1.0, 8.0, 10.0)
@@ -84,12 +84,12 @@ def amplification(block: int, unit: int) -> float:
 
 
 def text_bytes(block: int) -> int:
-    """Length of the text of a row, so that a fillfactor of 10 leaves room for no second one in a block."""
+    """The length of a row's text, such that a fillfactor of 10 leaves no room for a second row in a block."""
     return _TEXT_BYTES * max(1, block // _TEXT_BLOCK)
 
 
 class KernelPage:
-    """One client that runs the query again and again. A cold trial runs it once: a second run would not be cold."""
+    """One client that runs the query repeatedly. A cold trial runs it once: a second run would not be cold."""
 
     factors = (
         Factor("table", "cluster", "size of the fragmented table, a row a block", "800000kB", size("10MB", "1TB")),
@@ -102,14 +102,15 @@ class KernelPage:
     )  # fmt: skip
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The table depends on its size; on the data block every load does."""
+        """The table depends on its size, and like every load on the data block."""
         return (("workload", "kernel-page"), ("table", levels["table"]))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """The published table. Nothing in it is random. Raises OctavoError when a block has no row or several."""
+        """Makes the published table, which has no random data. Raises OctavoError when a block has no row or
+        several."""
         rows, width = rows_of(levels), text_bytes(parse_size(levels["data_block"]))
         server.execute("CREATE TABLE demo (n bigint, m int, x text) WITH (fillfactor = 10)")
-        # Neither compressed nor moved out of line, which smaller blocks would do to this text.
+        # Neither compressed nor stored out of line, as smaller blocks would otherwise do with this text.
         server.execute("ALTER TABLE demo ALTER COLUMN x SET STORAGE PLAIN")
         server.execute("CREATE INDEX demom ON demo (m, n)")
         server.execute(
@@ -119,11 +120,11 @@ class KernelPage:
         _check_layout(server, rows)
 
     def database_bytes(self, levels: Levels) -> int:
-        """The table, its index, and the catalogues."""
+        """The size of the table, its index, and the catalogs."""
         return parse_size(levels["table"]) + rows_of(levels) * _INDEX_BYTES_PER_ROW + 16 * _MB
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds; a cold trial lasts as long as one run takes, which is not known before."""
+        """The seconds of the duration. A cold trial lasts for one run, whose length is not known in advance."""
         return parse_duration(levels["duration"])
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
@@ -138,7 +139,7 @@ class KernelPage:
                 before = run.read_bytes
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The query until the time is over; the run that is under way is finished, and counts."""
+        """Runs the query until the time is over. The current run is completed, and counts."""
         is_cold, asked = levels["cache"] == "cold", self.seconds_asked(levels)
         runs: list[QueryRun] = []
         block = parse_size(levels["data_block"])
@@ -171,7 +172,7 @@ class KernelPage:
 
 @dataclass(frozen=True, slots=True)
 class QueryRun:
-    """One run of the query, and the requests and bytes that the device read meanwhile; None where it cannot be told."""
+    """One run of the query, with the requests and bytes that the device read meanwhile; None if they are unknown."""
 
     explained: Explained
     reads: int | None
@@ -179,8 +180,8 @@ class QueryRun:
 
 
 def observations(runs: Sequence[QueryRun], block: int, unit: int) -> list[Observation]:
-    """The numbers of a trial: medians of its runs, so that one that others disturb does not count. Sizes in bytes:
-    the data block's, and the unit's in which the page cache reads (the block's with direct I/O)."""
+    """The observations of a trial: medians of its runs, so that a single disturbed run does not matter. Sizes in bytes:
+    the data block, and the unit in which the page cache reads (the block with direct I/O)."""
     times = [run.explained.execution_ms for run in runs]
     asked_for = median(run.explained.read_blocks * block for run in runs)
     seen = [
@@ -226,7 +227,7 @@ def split(runs: Sequence[QueryRun], block: int, *, needs_none: bool, limits: Dev
 
 
 def _memory_holds(runs: Sequence[QueryRun], block: int, levels: Levels) -> bool:
-    """Whether the cell's memory has room for what a run asks the kernel for, beside shared_buffers."""
+    """Whether the cell's memory has room for the data that a run requests from the kernel, besides shared_buffers."""
     if levels["memory"] == "none":
         return True
     wanted = median(run.explained.read_blocks for run in runs) * block
@@ -243,12 +244,12 @@ def _run(connection: Connection[DictRow], directory: Path) -> QueryRun:
 
 
 def rows_of(levels: Levels) -> int:
-    """As many rows as blocks, in whole strides."""
+    """The number of rows: as many as blocks, in whole strides."""
     return parse_size(levels["table"]) // parse_size(levels["data_block"]) // _STRIDE * _STRIDE
 
 
 def _check_layout(server: Server, rows: int) -> None:
-    """That row n is alone in block n - 1."""
+    """Verifies that row n is alone in block n - 1."""
     row = server.connection.execute(
         "SELECT count(*) AS rows, count(*) FILTER (WHERE ctid <> format('(%s,1)', n - 1)::tid) AS elsewhere, "
         "pg_relation_size('demo') / current_setting('block_size')::int AS blocks FROM demo"
@@ -264,7 +265,7 @@ def _is_direct(server: Server) -> bool:
 
 
 def device_reads(directory: Path) -> tuple[int, int] | None:
-    """Requests and bytes that the device under the directory has read, or None where it cannot be told."""
+    """The requests and bytes that the device under the directory has read, or None if they are unknown."""
     from octavo._core import device_statistics
 
     try:

@@ -25,7 +25,7 @@ class TwoEffects:
 def limits_of(volume: VolumeType | None, seconds: float) -> DeviceLimits | None:
     """The limits of a volume that apply for all of so many seconds; None if they change meanwhile, or there are none.
 
-    Credits that last are those that would last at the highest rate.
+    Burst limits count if the credits would last even at the highest rate.
     """
     if volume is None or volume.highest == DeviceLimits():
         return None

@@ -20,7 +20,7 @@ FACTOR = Factor(
     "workers", "run", "parallel workers: as planned, or a number", _AS_PLANNED,
     matching(r"as-planned|0|[1-9]\d?", "as-planned, or whole numbers from 0 to 99"),
 )  # fmt: skip
-# So that reading alone, which workers do not share, is no reason against them (manual, "Parallel Plans").
+# So that the reading, which workers do not share, does not make the planner avoid them (manual, "Parallel Plans").
 _WORTH_WORKERS = {
     "parallel_setup_cost": "0",
     "parallel_tuple_cost": "0",
@@ -36,12 +36,12 @@ def set_workers(connection: Connection[DictRow], workers: str) -> None:
     asked = {"max_parallel_workers_per_gather": workers, **({} if workers == "0" else _WORTH_WORKERS)}
     for name, value in asked.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-    if workers != "0":  # else the table's size says how many (manual, "parallel_workers")
+    if workers != "0":  # else the table's size determines the number (manual, "parallel_workers")
         connection.execute(f"ALTER TABLE demo SET (parallel_workers = {int(workers)})".encode())
 
 
 def observations(plans: Sequence[Node]) -> list[Observation]:
-    """Workers, the median of the runs; blocks of the last run's bitmap heap scans, where it has any."""
+    """The median number of workers of the runs, and the blocks of the last run's bitmap heap scans, if any."""
     found = [observe(_WORKERS, median(_launched(plan) for plan in plans))]
     scans = [node for node in nodes(plans[-1]) if "Exact Heap Blocks" in node]
     if scans:
@@ -50,7 +50,7 @@ def observations(plans: Sequence[Node]) -> list[Observation]:
 
 
 def problem_of(plans: Sequence[Node], asked: str) -> str | None:
-    """Why runs had other workers than were asked for; None when they had not."""
+    """Why runs had other workers than requested; None if they had not."""
     fewest, most = min(map(_launched, plans)), max(map(_launched, plans))
     if asked == _AS_PLANNED or fewest == most == int(asked):
         return None
@@ -59,7 +59,7 @@ def problem_of(plans: Sequence[Node], asked: str) -> str | None:
 
 
 def _heap_blocks(scans: Sequence[Node], kind: str) -> int:
-    """The session's own, and those of its workers where EXPLAIN has them: from 18 on."""
+    """The blocks of the session, and of its workers if EXPLAIN has them: since 18."""
     name = f"{kind} Heap Blocks"
     own = sum(int(node.get(name, 0)) for node in scans)
     return own + sum(int(worker.get(name, 0)) for node in scans for worker in node.get("Workers", ()))

@@ -1,4 +1,5 @@
-"""Opens connections until the kernel kills a process: which, when, and whether recovery loses committed transactions.
+"""Opens connections until the kernel kills a process: which one, when, and whether recovery loses committed
+transactions.
 
 Every connection reads all of the database, which fits shared_buffers, so that it has page tables for all of it; then it
 commits entries in a ledger, and stays. The server runs in a memory group of its own (`memory`), so no other process is
@@ -27,18 +28,18 @@ from octavo.workloads.oom.holding import hash_memory, hold_hash_table
 from octavo.workloads.oom.neighbour import ROLE as NEIGHBOUR
 from octavo.workloads.oom.neighbour import Neighbour, neighbour
 
-# A row of the table that connections read, and with its header and line pointer: small enough for every block, large
-# enough that reading a page is little work.
+# A row of the table that connections read, and its size with header and line pointer: small enough for every block
+# size, large enough that reading a page is little work.
 _FILLING = 840
 _ROW = 880
-# Commits of each connection, one by one.
+# The commits of each connection, one by one.
 _COMMITS = 5
 # Pss costs 7 ms a process and GB: it is read with every tenth connection.
 _PSS_EVERY = 10
-# Short of the kill the kernel drops what it can and reads it again; meanwhile the server hardly answers.
+# Shortly before the kill the kernel drops what it can and reads it again; meanwhile the server hardly responds.
 _PATIENCE_SECONDS = 180
-# For the estimate: what a connection takes beside page tables, and how fast it reads what is in shared_buffers, and
-# where part of them is in compressed swap.
+# For the estimate: the memory of a connection besides page tables, and how fast it reads from shared_buffers, also if a
+# part of the page tables is in compressed swap.
 _CONNECTION_BYTES = 3 * 1024**2
 _READ_BYTES_PER_SECOND = 5 * 1024**3
 _SWAPPED_READ_BYTES_PER_SECOND = 0.75 * 1024**3
@@ -96,13 +97,13 @@ class Oom:
     metrics = _METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The table and the ledger. Raises UsageError without a memory limit: the kernel would choose freely."""
+        """The table and the ledger. Raises UsageError without a memory limit: the kernel would choose any process."""
         if levels["memory"] == "none":
             raise UsageError("memory: required by the workload oom, so that only its own server can be killed")
         return (("workload", "oom"), ("database", levels["database"]))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """A table of that size, its rows in line and not compressed, and an empty ledger."""
+        """Makes a table of that size, with rows in line and not compressed, and an empty ledger."""
         rows = max(1, parse_size(levels["database"]) // _ROW)
         server.execute("CREATE TABLE everything (filling text STORAGE PLAIN)")
         server.execute(f"INSERT INTO everything SELECT repeat('x', {_FILLING}) FROM generate_series(1, {rows})")  # noqa: S608
@@ -124,7 +125,7 @@ class Oom:
         return connections * (0.05 + reading)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """Nothing: the lab has filled shared_buffers."""
+        """Does nothing: the lab has filled shared_buffers."""
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """Connects until a process is killed, and checks the state after recovery.
@@ -139,7 +140,7 @@ class Oom:
             crowd = _grow(server, most, holds_hash=levels["holds"] == "hash", other=other)
             seconds = time.monotonic() - began
             other_killed = other is not None and other.killed
-        # A server that lost a process as well is the first question: it may have been the first one that was killed.
+        # Check the server first: if it lost a process, that may have been killed before the neighbour.
         who = _killed(server, logged, crowd) if crowd.error else None
         if who is None and other_killed:
             who = next((one for one in crowd.processes if one.role == NEIGHBOUR), ProcessMemory(0, NEIGHBOUR, 0, 0, 0))
@@ -173,7 +174,7 @@ def story(crowd: GrowingConnections, seconds: float, who: ProcessMemory | None, 
 
 
 def _grow(server: Server, most: int, *, holds_hash: bool, other: Neighbour | None) -> GrowingConnections:
-    """One connection after the other, until the server breaks, the neighbour is killed, or there are enough."""
+    """Opens one connection after the other, until the server breaks, the neighbour is killed, or there are enough."""
     crowd = GrowingConnections()
     with ExitStack() as stack:
         try:
@@ -199,18 +200,19 @@ def _grow(server: Server, most: int, *, holds_hash: bool, other: Neighbour | Non
 
 
 def _read_everything(connection: psycopg.Connection[DictRow]) -> None:
-    """Every page of the table, by this backend itself. They are in shared_buffers, so that none is evicted for it."""
+    """Reads every page of the table in this backend itself. All are in shared_buffers, so none is evicted for it."""
     connection.execute("SET max_parallel_workers_per_gather = 0")
     connection.execute("SELECT count(*) FROM everything")
 
 
 def _killed(server: Server, logged: int, crowd: GrowingConnections) -> ProcessMemory | None:
-    """Who was killed first, as last seen: what the server's log says since then, or that the postmaster is gone."""
+    """The process that was killed first, as last observed: from the server's log since then, or because the postmaster
+    is gone."""
     known = {one.pid: one for one in crowd.processes}
     for line in recovery.log_lines(server, logged):
         if match := _KILL.search(line):
             pid = int(match[2])
-            role = CLIENT if match[1] == "server process" else match[1]  # so it was called before 18
+            role = CLIENT if match[1] == "server process" else match[1]  # its name before 18
             return known.get(pid, ProcessMemory(pid, role, 0, 0, 0))
     if not server.is_alive():
         return known.get(server.process.pid)
@@ -239,12 +241,12 @@ def _observations(crowd: GrowingConnections, who: ProcessMemory | None, lost: in
 
 
 def _neighbour(levels: Levels) -> int:
-    """Bytes of the neighbour, 0 for none."""
+    """The bytes of the neighbour, 0 for none."""
     return 0 if levels["neighbour"] == "none" else parse_size(levels["neighbour"])
 
 
 def _held(levels: Levels) -> float:
-    """Bytes that each session is to hold, as far as the plan says: what the server has of itself is not known yet."""
+    """The bytes that each session should hold according to the plan; the server's own settings are not known yet."""
     if levels["holds"] == "nothing":
         return 0.0
     memory = parse_size(levels.get("settings.work_mem", "4MB"))

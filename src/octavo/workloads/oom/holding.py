@@ -1,7 +1,7 @@
 """Sessions that keep the memory of a query: a hash table of work_mem × hash_mem_multiplier, held by an open cursor.
 
 PostgreSQL's manual, hash_mem_multiplier: hash-based operations may use work_mem times it; the rest is spilled. The hash
-table of a GROUP BY stays as long as the portal is open (src/backend/executor/nodeAgg.c).
+table of a GROUP BY lives as long as the portal is open (src/backend/executor/nodeAgg.c).
 """
 
 import psycopg
@@ -9,12 +9,13 @@ from psycopg.rows import DictRow
 
 from octavo.units import parse_size
 
-# One group for each row, and a whole row kept in each of them: the table is larger than any hash table is to be.
+# One group per row, with a whole row in each: the table is larger than any hash table may be.
 _HASH = "DECLARE held NO SCROLL CURSOR FOR SELECT ctid, min(filling) FROM everything GROUP BY ctid"
 
 
 def hash_memory(connection: psycopg.Connection[DictRow]) -> int:
-    """The bytes that one hash table of a session may take: work_mem × hash_mem_multiplier, as the server has them."""
+    """The bytes that one hash table of a session may use: work_mem × hash_mem_multiplier, from the server's
+    settings."""
     row = connection.execute(
         "SELECT current_setting('work_mem') AS memory, current_setting('hash_mem_multiplier')::float AS times"
     ).fetchone()

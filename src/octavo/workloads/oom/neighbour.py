@@ -1,4 +1,4 @@
-"""Another program in the server's memory group, with memory of its own: does the kernel kill it, or PostgreSQL?"""
+"""Another program in the server's memory group, with its own memory: does the kernel kill it, or PostgreSQL?"""
 
 import os
 import subprocess
@@ -16,8 +16,8 @@ from octavo.workload_support.server_memory import ProcessMemory
 
 ROLE = "neighbour"
 _KB = 1024
-# Touches every page of so many bytes, says so, and stays until its input ends; random bytes, so that swap that
-# compresses does not make them small.
+# Touches every page of so many bytes, reports that, and stays until its input ends. The bytes are random, so that
+# compressed swap does not shrink them.
 _PROGRAM = (
     "import os, signal, sys\n"
     "held = [os.urandom(min(1 << 20, int(sys.argv[1]) - at)) for at in range(0, int(sys.argv[1]), 1 << 20)]\n"
@@ -34,11 +34,11 @@ class Neighbour:
 
     @property
     def killed(self) -> bool:
-        """Whether it has ended, which it does not by itself."""
+        """Whether it has ended, which it never does by itself."""
         return self.process.poll() is not None
 
     def memory(self) -> list[ProcessMemory]:
-        """Its memory now, as the kernel weighs it; empty once it has ended."""
+        """Its present memory, as the kernel weighs it; empty once it has ended."""
         with suppress(OSError):
             status = Path(f"/proc/{self.process.pid}/status").read_bytes()
             rss, swap, tables, private = (
@@ -51,10 +51,10 @@ class Neighbour:
 
 @contextmanager
 def neighbour(server: Server, size: int) -> Generator[Neighbour | None, None, None]:
-    """A program that holds `size` bytes in the server's memory group; None for 0.
+    """Runs a program that holds `size` bytes in the server's memory group; None for 0.
 
     It has the oom_score_adj of the server's processes, so that size alone decides. Raises OctavoError when it does not
-    come up.
+    start.
     """
     if not size:
         yield None

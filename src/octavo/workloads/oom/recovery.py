@@ -1,5 +1,5 @@
 """After the kill: the server recovers by itself, or is restarted if its postmaster was killed; then its contents are
-checked."""
+verified."""
 
 import os
 import time
@@ -21,7 +21,7 @@ _LONGEST_LINE = 65536
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How long it took to the first answer, and the ledger's entries: connection and number."""
+    """The time until the first answer, and the ledger's entries: connection and number."""
 
     seconds: float
     entries: set[tuple[int, int]]
@@ -69,6 +69,6 @@ def _read(server: Server, began: float) -> Recovered:
 
 
 def _started_again(server: Server) -> Server:
-    """Another postmaster on what the killed one left, with its own settings and outside of its memory group."""
+    """Starts another postmaster on the killed one's data, with its settings and outside of its memory group."""
     log = Path(f"{server.log}.again")
     return cluster.start(server.build, server.directory, {}, server.journal, server.account, log=log)

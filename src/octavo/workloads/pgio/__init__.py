@@ -24,9 +24,9 @@ from octavo.workloads.base import BY_SESSION, Levels, WorkloadResult
 from octavo.workloads.pgio import figures, sessions, tables
 
 _RANDOM, _SAME = "random", "same"
-# The calls that do nothing, after a trial.
+# The seconds of empty calls after a trial.
 _EMPTY_SECONDS = 1
-# Clients report the rest of their statistics when they leave.
+# Backends report the rest of their statistics when their clients leave.
 _LEAVING_SECONDS = 5.0
 
 _FACTORS = (
@@ -55,25 +55,25 @@ class Pgio:
         return tables.contents(levels)
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """Tables, indexes and functions."""
-        _places(levels)  # said before minutes of loading
+        """Makes tables, indexes and functions."""
+        _places(levels)  # before minutes of loading
         tables.fill(server, levels, load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """Tables, indexes and the catalogs."""
+        """The size of tables, indexes and the catalogs."""
         return tables.database_bytes(levels)
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds."""
+        """The seconds of the duration."""
         return parse_duration(levels["duration"])
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """A short run of the same calls, at other places."""
+        """Runs the same calls briefly, at other places."""
         with _scripts(server, levels) as what:
             pgbench_client.warm(server, _of_pgbench(levels), seed, what)
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured run, between two readings of pg_stat_database; the seed gives every cell the same places."""
+        """Runs the measurement between two readings of pg_stat_database. The seed gives every cell the same places."""
         others = _clients(server)
         before = server.query("database")[0]
         with _scripts(server, levels) as what:
@@ -100,7 +100,7 @@ class Pgio:
 
     @contextmanager
     def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[PausablePgbench, None, None]:
-        """The same run without an end of its own, for slices."""
+        """The same run without a time limit, for slices."""
         with (
             _scripts(server, levels) as what,
             pgbench_turns.started(server, _of_pgbench(levels), seed, what, output, sessions.count) as client,
@@ -108,7 +108,7 @@ class Pgio:
             yield client
 
     def only_reads(self, levels: Levels) -> bool:
-        """Without updates."""
+        """Whether there are no updates."""
         return levels["update_pct"] == "0"
 
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
@@ -124,13 +124,13 @@ def sessions_of(levels: Levels) -> int:
 
 
 def _of_pgbench(levels: Levels) -> dict[str, str]:
-    """The levels that pgbench is started with. Its simple protocol lets a script put a number into a function's name;
-    what that costs is in `own_cost_share`."""
+    """The levels for pgbench. Its simple protocol lets a script insert a number into a function's name; the cost of
+    that is in `own_cost_share`."""
     return {**levels, "clients": str(sessions_of(levels)), "protocol": "simple", "rate": "none"}
 
 
 def _places(levels: Levels) -> dict[str, int]:
-    """Where units may begin, by kind. Raises UsageError when one does not fit its schema."""
+    """The number of places where units may begin, by kind. Raises UsageError when a unit does not fit its schema."""
     rows = tables.blocks_of(levels)
     units = {"read": int(levels["work_unit"]), "update": int(levels["update_work_unit"])}
     for unit in units.values():
@@ -165,7 +165,7 @@ def _clients(server: Server) -> int:
 
 
 def _wait_until_left(server: Server, others: int) -> None:
-    """Until pgbench's backends have gone, which report the rest of what they did when they go; no longer than 5 s."""
+    """Waits until pgbench's backends, which report the rest of their statistics on exit, have ended; at most 5 s."""
     deadline = time.monotonic() + _LEAVING_SECONDS
     while _clients(server) > others and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,7 +1,7 @@
 """The original's pgio.conf: a shell file that its scripts source. Here it is parsed and never executed.
 
-Understood are assignments, `export`, quotes, comments, and whole numbers in `$(( … ))`. Everything else that a shell
-would expand or run is refused. The keys and what they mean: README, setup.sh and runit.sh of PGIO 1.0.
+It accepts assignments, `export`, quotes, comments, and whole numbers in `$(( … ))`, and rejects everything else that a
+shell would expand or run. The keys and their meaning: README, setup.sh and runit.sh of PGIO 1.0.
 """
 
 import re
@@ -14,18 +14,18 @@ from octavo.errors import UsageError
 from octavo.toml import read_toml
 from octavo.units import format_size
 
-# Of the original, which counts in blocks of 8 kB whatever the server has.
+# The original's block: it counts in blocks of 8 kB whatever the server's are.
 _BLOCK = 8192
 _FEWEST_BLOCKS = 1024
 _UNITS = {"M": 1024**2, "G": 1024**3, "T": 1024**4}
 _ARITHMETIC = re.compile(r"\$\(\(([0-9+*/%()\t -]{1,100})\)\)")
-# What a shell would do something with, and what these files have no use for.
+# Characters that a shell would interpret, and which these files do not need.
 _NOT_READ = re.compile(r"[$`;&|<>(){}!\\*?\[\]~]")
 _TOKEN = re.compile(r"\s*(?:(\d{1,15})|([-+*/%()]))")
 _MOST = 10**15
 _DEEPEST = 20
 
-# What the key is called here: a factor, and how its value becomes a level.
+# The factor for each key, and how its value becomes a level.
 _FACTORS = {
     "NUM_SCHEMAS": "schemas",
     "NUM_THREADS": "threads",
@@ -38,15 +38,15 @@ _FACTORS = {
 _DBNAME, _CONNECT, _CREATE = "DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE"
 KEYS = (*_FACTORS, _DBNAME, _CONNECT, _CREATE)
 _DEFAULT_DATABASE = "pg10"
-# Of a connection string: what leads to a server, and servers are Octavo's own.
+# Parts of a connection string that name a server; servers are Octavo's own.
 _LEADS_ELSEWHERE = ("host", "hostaddr", "port", "service")
 _WAY_OUT = "name PGIO's configuration, or set its factors with --set (docs/workloads.md)"
 
 
 @dataclass(frozen=True, slots=True)
 class Conf:
-    """`levels` by factor, of the keys that the file has; `database` is DBNAME. `makes_data`: CREATE_BASE_TABLE; without
-    it the data of an earlier run are wanted."""
+    """`levels` by factor, for the keys in the file; `database` is DBNAME. `makes_data`: CREATE_BASE_TABLE; without it
+    the original reuses the data of an earlier run."""
 
     levels: Mapping[str, str]
     database: str
@@ -54,12 +54,12 @@ class Conf:
 
 
 def read_conf(path: Path) -> Conf:
-    """The file's keys. Raises UsageError, one line that names the file and the line in it."""
+    """Parses the file. Raises UsageError, one line with the file and the line in it."""
     return parse_conf(read_toml(path, way_out=_WAY_OUT), str(path))
 
 
 def parse_conf(text: str, origin: str) -> Conf:
-    """The keys of a pgio.conf's text; of a key that is there twice the later one. Raises UsageError.
+    """Parses the text of a pgio.conf; a repeated key has its last value. Raises UsageError.
 
     >>> parse_conf("SCALE=1024M\\nRUN_TIME=$(( 60 * 60)) # an hour", "pgio.conf").levels
     {'scale': '1GB', 'duration': '3600s'}
@@ -81,13 +81,13 @@ def parse_conf(text: str, origin: str) -> Conf:
         database = _database(values)
     except UsageError as error:
         raise UsageError(f"{origin}: {error}") from None
-    # setup.sh makes it for TRUE and for nothing else (the README says the opposite).
+    # setup.sh makes the data only for TRUE (the README says the opposite).
     return Conf(levels, database, values.get(_CREATE, "TRUE") == "TRUE")
 
 
 def _database(values: Mapping[str, str]) -> str:
-    """The database that the result line names. Raises UsageError where the connection leads to another one, of which
-    the original would work in one and count the other, or to a server."""
+    """The database in the result line. Raises UsageError if the connection leads to another database, in which case the
+    original would work in one and count the other, or to a server."""
     counted = values.get(_DBNAME, _DEFAULT_DATABASE)
     connected = _connected(values[_CONNECT]) if _CONNECT in values else None
     if _DBNAME in values and connected is not None and connected != counted:
@@ -99,7 +99,7 @@ def _database(values: Mapping[str, str]) -> str:
 
 
 def _connected(text: str) -> str | None:
-    """The database of a connection string of psql's, None where it names none."""
+    """The database in a connection string for psql, None if it names none."""
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
 
@@ -109,7 +109,7 @@ def _connected(text: str) -> str | None:
         return text or None
     try:
         found = conninfo_to_dict(text)
-    except ProgrammingError:  # whose message may have a password in it
+    except ProgrammingError:  # its message may contain a password
         raise UsageError(f"{_CONNECT} is not a connection string; write the database's name") from None
     if elsewhere := [name for name in _LEADS_ELSEWHERE if name in found]:
         raise UsageError(
@@ -157,7 +157,7 @@ def _seconds(text: str) -> str:
 
 
 def _scale(text: str) -> str:
-    """Bytes of so many blocks of 8 kB, or of so many M, G or T (f_fix_scale)."""
+    """The bytes of so many blocks of 8 kB, or of so many M, G or T (f_fix_scale)."""
     found = re.fullmatch(r"\s*(\d{1,15})\s*([MGT]?)\s*", text, re.ASCII)
     size = int(found[1]) * _UNITS.get(found[2], _BLOCK) if found else 0
     if size < _FEWEST_BLOCKS * _BLOCK:
@@ -177,9 +177,9 @@ _LEVELS: dict[str, Callable[[str], str]] = {
 
 
 def _whole(text: str) -> int:
-    """The value of an arithmetic expression of whole numbers, as a shell has it (division cuts towards zero).
+    """The value of an arithmetic expression of whole numbers, computed as in a shell (division truncates towards zero).
 
-    Raises UsageError when it is none, or beyond 10^15.
+    Raises UsageError when it is not one, or exceeds 10^15.
     """
     tokens: list[str] = []
     at = 0

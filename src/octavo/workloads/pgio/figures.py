@@ -1,7 +1,7 @@
 """PGIO's figures: what pg_stat_database counted in the measured window, by second and by session.
 
-RIOPS are blocks asked of the kernel (blks_read) a second, CACHE_HITS/s blocks found in shared buffers (blks_hit), as in
-the original's runit.sh; LIOPS, blocks looked for, are both together.
+RIOPS are blocks requested from the kernel (blks_read) per second, CACHE_HITS/s blocks found in shared buffers
+(blks_hit), as in the original's runit.sh. LIOPS, blocks looked up, are the sum of both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class CounterGrowth:
-    """Growth of pg_stat_database's counters over so many seconds. `bytes` are those of a block."""
+    """The growth of pg_stat_database's counters over so many seconds. `bytes` is the block size."""
 
     hits: float
     reads: float
@@ -46,16 +46,16 @@ class CounterGrowth:
 
     @classmethod
     def between(cls, before: Mapping[str, Any], after: Mapping[str, Any], seconds: float, block: int) -> Self:
-        """From two readings of the query `database`."""
+        """The growth between two readings of the query `database`."""
         hits, reads, updated = (int(after[name]) - int(before[name]) for name in ("hits", "reads", "rows_updated"))
         return cls(hits, reads, updated, seconds, block)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the trial's facts."""
+        """The growth for the trial's facts."""
         return asdict(self)
 
     def observations(self, threads: int, shares: Sequence[float] = ()) -> list[Observation]:
-        """Its figures; those of sessions where their shares of the calls are known. Nothing of no time."""
+        """The figures; also those of sessions if their shares of the calls are known. Empty if no time has passed."""
         if self.seconds <= 0:
             return []
         looked = (self.hits + self.reads) / self.seconds
@@ -77,7 +77,7 @@ class CounterGrowth:
 def of_slices(
     result: WorkloadResult, seen: Sequence[Observation], threads: int, block: int, shares: Sequence[float] = ()
 ) -> tuple[Observation, ...]:
-    """Calls of the slices times the average work of a call, from the instrument `database`.
+    """The calls of the slices times the average work of a call, from the instrument `database`.
 
     Empty if the instrument was off or the slices have no calls. `block` is a block's size in bytes.
     """

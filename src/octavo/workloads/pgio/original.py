@@ -1,4 +1,4 @@
-"""The line in which the original gives its result (runit.sh, f_format_output), for each cell of a run."""
+"""The line in which the original prints its result (runit.sh, f_format_output), for each cell of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from octavo.plan.cells import Cell
     from octavo.store.records import TrialRecord
 
-# What it is made of, in this order.
+# Its values, in this order.
 FIGURES = ("riops", "cache_hits_per_second")
 
 
@@ -30,7 +30,7 @@ def result_line(database: str, levels: Mapping[str, str], riops: float, hits: fl
 
 
 def result_lines(cells: Sequence[Cell], trials: Sequence[TrialRecord], database: str) -> list[str]:
-    """A line for each cell that has some of these trials: medians over them, after the cell's name."""
+    """One line for each cell with some of these trials: the cell's name, then medians over them."""
     found: list[str] = []
     for cell in cells:
         figures: dict[str, list[float]] = {figure: [] for figure in FIGURES}

@@ -12,14 +12,15 @@ from octavo.workloads.base import Levels, WorkloadResult
 _PREFIX = "pgio_calls"
 # A line has about 40 bytes, and a call takes milliseconds.
 _MOST_BYTES = 4 * 1024**3
-# The client's number, the number of its transaction, and its latency; a failed one has a word there.
+# The client's number, its transaction's number, and the latency; a failed one has a word instead.
 _CALL = re.compile(r"(\d{1,9}) \d{1,18} \d{1,18} ", re.ASCII)
 
 
 def measure(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> tuple[WorkloadResult, Counter[int]]:
-    """As `pgbench_client.measure`, with every call logged; the calls by session. Raises OctavoError without any."""
+    """Like `pgbench_client.measure`, with every call logged; also returns the calls by session. Raises OctavoError
+    without any."""
     try:
-        # The later one of two options counts.
+        # The later of two options counts.
         logging = [f"--log-prefix={_PREFIX}", "--sampling-rate=1"]
         result = pgbench_client.measure(server, levels, seed, [*what, *logging])
         return result, count(pgbench_client.log_lines(_logs(server), _MOST_BYTES))
@@ -29,7 +30,7 @@ def measure(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> t
 
 
 def count(lines: Iterable[str]) -> Counter[int]:
-    """Calls that did not fail, by the number of the session.
+    """The successful calls, by session number.
 
     >>> count(["0 1 1234 0 1700000000 5", "1 1 900 0 1700000000 6", "0 2 failed 0 1700000000 7"])
     Counter({0: 1, 1: 1})
@@ -38,7 +39,7 @@ def count(lines: Iterable[str]) -> Counter[int]:
 
 
 def shares(calls: Mapping[int, int], sessions: int) -> list[float]:
-    """Each session's share of all calls, those that did none included; of no calls nothing.
+    """Each session's share of all calls, including idle sessions; empty without calls.
 
     >>> shares({0: 3, 2: 1}, 3)
     [0.75, 0.0, 0.25]

@@ -1,4 +1,4 @@
-"""The tables of PGIO: one a schema, one row a block, and an index on a key that is unrelated to a row's position."""
+"""The tables of PGIO: one per schema, one row per block, and an index on a key unrelated to a row's position."""
 
 from importlib import resources
 
@@ -8,13 +8,13 @@ from octavo.postgres.cluster import Server
 from octavo.units import human_size, parse_size
 from octavo.workloads.base import Levels
 
-# A row takes an eighth of a block, so that a few new versions fit beside it (HOT), and with this fill factor no second
-# row goes into a block (RelationGetBufferForTuple, src/backend/access/heap/hio.c).
+# A row has an eighth of a block, so that a few new versions fit next to it (HOT), and with this fill factor no second
+# row is put into a block (RelationGetBufferForTuple, src/backend/access/heap/hio.c).
 _SHARE_OF_BLOCK = 8
 _FILL_FACTOR = 10
-# A tuple's header, its key, its number, and the header of its filler (PostgreSQL's manual, "Database Page Layout").
+# A tuple's header, key, number, and the header of its filler (PostgreSQL's manual, "Database Page Layout").
 _ROW_HEADER = 24 + 8 + 4 + 4
-# An entry of the index with its line pointer and what a new leaf leaves free.
+# An index entry with its line pointer and the free space of a new leaf.
 _ENTRY_BYTES = 23
 _CATALOGS = 16 * 1024**2
 
@@ -32,21 +32,21 @@ def contents(levels: Levels) -> tuple[tuple[str, str], ...]:
 
 
 def blocks_of(levels: Levels) -> int:
-    """Blocks of a schema, which are its rows too."""
+    """The blocks of a schema, which are also its rows."""
     return parse_size(levels["scale"]) // parse_size(levels["data_block"])
 
 
 def database_bytes(levels: Levels) -> int:
-    """Tables, indexes and the catalogs."""
+    """The size of tables, indexes and the catalogs."""
     rows = blocks_of(levels)
     return int(levels["schemas"]) * (parse_size(levels["scale"]) + rows * _ENTRY_BYTES) + _CATALOGS
 
 
 def fill(server: Server, levels: Levels, load: int) -> None:
-    """Tables, indexes, and the functions that read and update them.
+    """Makes tables, indexes, and the functions that read and update them.
 
-    Where a row lies is the place of its key in the order of PostgreSQL's own hash of it, seeded with the load and the
-    schema. Raises OctavoError when a table has not one row a block.
+    A row's position is that of its key in the order of PostgreSQL's own hash, seeded with the load and the schema.
+    Raises OctavoError when a table does not have one row per block.
     """
     rows, block = blocks_of(levels), parse_size(levels["data_block"])
     filler = block // _SHARE_OF_BLOCK - _ROW_HEADER

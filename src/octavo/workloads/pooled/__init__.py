@@ -1,7 +1,7 @@
-"""Point queries through pgbouncer on persistent connections: how large page tables grow, and which process would be
+"""Point queries through pgbouncer on persistent connections: how large page tables become, and which process would be
 killed.
 
-The published test: sysbench oltp_point_select, as many threads as connections, each of which sooner or later touches
+The published test: sysbench oltp_point_select with as many threads as connections, each of which eventually touches
 every part of shared_buffers. Afterwards the connections still exist, and are examined.
 """
 
@@ -42,16 +42,16 @@ _VICTIM = Metric("first_victim_bytes", "RSS + swap + page tables of the first pr
 _METRICS = (_TABLES, _GROWTH, _EACH, _PREDICTED, _OF_PREDICTED, _MOST, _TOUCHED, _WEIGHT, _PSS, _VICTIM)
 
 
-# What one lowest page table maps: a page of 8-byte entries.
+# The memory that one lowest page table maps: a page of 8-byte entries.
 _REGION = mmap.PAGESIZE * (mmap.PAGESIZE // 8)
-# What a backend touches with a buffer: its block, its descriptor, its place in the hash table
+# The memory that a backend touches with a buffer: its block, its descriptor, its entry in the hash table
 # (src/backend/storage/buffer/buf_init.c, buf_table.c).
 _OF_BUFFERS = frozenset({"Buffer Blocks", "Buffer Descriptors", "Shared Buffer Lookup Table"})
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """A part of shared memory: its name, where it begins, and its size in bytes."""
+    """A part of shared memory: its name, start, and size in bytes."""
 
     name: str
     offset: int
@@ -73,7 +73,7 @@ class PageTableGrowth:
     touched: float | None = None
 
     def observations(self) -> list[Observation]:
-        """Its numbers."""
+        """The observations."""
         found = [
             observe(_TABLES, self.after),
             observe(_GROWTH, self.after - self.before),
@@ -87,7 +87,7 @@ class PageTableGrowth:
 
 
 class Pooled:
-    """sysbench oltp_point_select, or pgbench -S, through pgbouncer; with `mix` those that write too."""
+    """Runs sysbench oltp_point_select, or pgbench -S, through pgbouncer; with `mix` also writing transactions."""
 
     factors = (
         Factor("driver", "cluster", "client program: sysbench oltp_point_select, or pgbench -S", "sysbench",
@@ -102,15 +102,15 @@ class Pooled:
     metrics = (*_METRICS, *watch.METRICS, *client.METRICS)
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The tables are the driver's own."""
+        """The tables are those of the driver."""
         return (("workload", "pooled"), ("driver", levels["driver"]), ("database", levels["database"]))
 
     def programs(self, levels: Levels) -> tuple[str, ...]:
-        """The pooler, and sysbench where it asks."""
+        """The pooler, and sysbench if it is the driver."""
         return ("pgbouncer", "sysbench") if levels["driver"] == "sysbench" else ("pgbouncer",)
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """sysbench prepare, or pgbench -i. Raises HostError without sysbench."""
+        """Runs sysbench prepare, or pgbench -i. Raises HostError without sysbench."""
         client.fill(server, levels["driver"], parse_size(levels["database"]), load)
 
     def database_bytes(self, levels: Levels) -> int:
@@ -118,14 +118,14 @@ class Pooled:
         return parse_size(levels["database"]) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds."""
+        """The seconds of the duration."""
         return parse_duration(levels["duration"])
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """Nothing: what connections touch, they touch in the measured run. The lab has filled shared_buffers."""
+        """Does nothing: connections touch memory in the measured run. The lab has filled shared_buffers."""
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured run. Raises HostError without pgbouncer or sysbench, OctavoError when they fail."""
+        """Runs the measurement. Raises HostError without pgbouncer or sysbench, OctavoError when they fail."""
         wanted = int(levels["connections"])
         page = shared_page(levels)
         parts = _parts_of_shared_memory(server)
@@ -204,7 +204,7 @@ def _weighed(processes: Sequence[ProcessMemory]) -> list[Observation]:
 
 
 def _parts_of_shared_memory(server: Server) -> list[MemoryPart]:
-    """What shared memory is divided into, as PostgreSQL says (pg_shmem_allocations, 13 and later)."""
+    """The parts of shared memory, according to PostgreSQL (pg_shmem_allocations, 13 and later)."""
     with server.connect(DATABASE) as connection:
         rows = connection.execute(
             "SELECT name, off AS offset, allocated_size AS bytes FROM pg_shmem_allocations WHERE off IS NOT NULL"

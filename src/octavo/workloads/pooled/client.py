@@ -13,13 +13,13 @@ from octavo.workload_support import pgbench_client
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pooled.pooler import program
 
-# sysbench fills one table with one thread.
+# sysbench fills a table with one thread.
 _TABLES = 4
-# A row of sysbench's with its primary key, and pgbench's unit of scale, in bytes, as loaded at 8 kB.
+# The size of a sysbench row with its primary key, and of pgbench's unit of scale, in bytes, as loaded at 8 kB.
 _ROW = 252
 _SCALE = 15 * 1024**2
 _PERCENTILE = 99
-# By `mix`: sysbench's own scripts, whose tables are the same, and pgbench's.
+# By `mix`: sysbench's own scripts, which use the same tables, and pgbench's.
 _SYSBENCH = {"read": "oltp_point_select", "read-write": "oltp_read_write"}
 _PGBENCH = {"read": "select-only", "read-write": "tpcb-like"}
 
@@ -31,7 +31,8 @@ METRICS = (_TPS, _LATENCY, _TAIL, _TRANSACTIONS)
 
 
 def fill(server: Server, driver: str, database_bytes: int, load: int) -> None:
-    """The driver's own tables, about so large. Raises OctavoError when it fails, HostError without sysbench."""
+    """Makes the driver's own tables of about this size. Raises OctavoError when it fails, HostError without
+    sysbench."""
     if driver == "pgbench":
         scale = max(1, round(database_bytes / _SCALE))
         finished = server.run_client("pgbench", "--initialize", "--quiet", "--init-steps=dtgp", f"--scale={scale}")
@@ -42,7 +43,7 @@ def fill(server: Server, driver: str, database_bytes: int, load: int) -> None:
 
 
 def run(server: Server, environment: Mapping[str, str], levels: Levels, seed: int) -> WorkloadResult:
-    """The measured run where the environment leads. Raises OctavoError when it measured nothing."""
+    """Runs the measurement with this environment. Raises OctavoError when it measured nothing."""
     asked = round(parse_duration(levels["duration"]))
     connections = levels["connections"]
     if levels["driver"] == "pgbench":
@@ -64,7 +65,7 @@ def run(server: Server, environment: Mapping[str, str], levels: Levels, seed: in
 
 
 def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_seconds: float) -> WorkloadResult:
-    """The result in sysbench's own words. Raises OctavoError when there is none."""
+    """Parses sysbench's output. Raises OctavoError when it has no result."""
     transactions = _number(r"^[ \t]*transactions:\s+(\d{1,18})\b", stdout)
     seconds = _number(r"^[ \t]*total time:\s+(\d+(?:\.\d+)?)s", stdout)
     latency = _number(r"^[ \t]*avg:\s+(\d+(?:\.\d+)?)", stdout)
@@ -89,7 +90,7 @@ def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_s
 def _sysbench(
     environment: Mapping[str, str], database_bytes: int, seed: int, script: str = "oltp_point_select"
 ) -> list[str]:
-    """The options of prepare and run alike. Without the secondary index, which point selects never touch."""
+    """The common options of prepare and run. Without the secondary index, which point selects never touch."""
     return [
         program("sysbench"), script, "--db-driver=pgsql", f"--pgsql-host={environment['PGHOST']}",
         f"--pgsql-port={environment['PGPORT']}", f"--pgsql-user={SUPERUSER}", f"--pgsql-db={DATABASE}",

@@ -27,7 +27,7 @@ from octavo.postgres.own_connection import connect_own
 _PORT = 6432
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
-_FOREVER = 10 * 86_400  # longer than any trial (its duration is a day at the most)
+_FOREVER = 10 * 86_400  # longer than any trial (its duration is at most a day)
 
 _CONFIGURATION = """\
 [databases]
@@ -57,7 +57,7 @@ class Pooler:
     pid: int
 
     def connect(self) -> psycopg.Connection[DictRow]:
-        """A connection through it. Raises psycopg.Error, OctavoError when it leads to another process."""
+        """Connects through it. Raises psycopg.Error, or OctavoError when another process listens."""
         return connect_own(
             Path(self.environment["PGHOST"]), int(self.environment["PGPORT"]), user=SUPERUSER, database=DATABASE,
             account=self.account, pid=self.pid, patience_seconds=10,
@@ -65,7 +65,7 @@ class Pooler:
 
 
 def program(name: str) -> str:
-    """The path of a program that comes as a package of its own. Raises HostError with the package's name."""
+    """The path of a program from a separate package. Raises HostError with the package's name."""
     path = shutil.which(name, path=children.PLAIN_PATH)
     if path is None:
         raise HostError(f"{name} is not installed; on Debian and Ubuntu: apt-get install {name}")
@@ -74,7 +74,7 @@ def program(name: str) -> str:
 
 @contextmanager
 def pooled(server: Server, connections: int) -> Generator[Pooler, None, None]:
-    """pgbouncer with so many connections to the server, all of them made and idle.
+    """Runs pgbouncer with so many idle connections to the server.
 
     Raises HostError without pgbouncer, OctavoError when it does not start.
     """
@@ -101,7 +101,8 @@ def pooled(server: Server, connections: int) -> Generator[Pooler, None, None]:
 
 
 def _make_connections(pooler: Pooler, connections: int, process: subprocess.Popen[str], log: Path) -> None:
-    """Opens as many clients at once as there are to be connections; the server's stay when the clients leave."""
+    """Opens as many clients at once as there should be connections; the server connections remain when the clients
+    leave."""
     deadline = time.monotonic() + _READY_SECONDS
     with ExitStack() as stack:
         opened = 0
@@ -113,11 +114,11 @@ def _make_connections(pooler: Pooler, connections: int, process: subprocess.Pope
                 ended = process.poll() is not None
                 if ended or opened or time.monotonic() > deadline:
                     raise OctavoError(f"pgbouncer: {_last_line(log) if ended else _one_line(error)}") from None
-                time.sleep(0.02)  # its socket is not there yet
+                time.sleep(0.02)  # its socket does not exist yet
 
 
 def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
-    process.terminate()  # at once, whoever is connected (pgbouncer's manual: SIGTERM)
+    process.terminate()  # at once, whatever is connected (pgbouncer's manual: SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STOP_SECONDS)
     process.kill()

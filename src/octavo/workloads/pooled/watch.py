@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from octavo.observation import Metric, Observation, observe
 from octavo.workload_support.server_memory import ProcessMemory, first_victim, largest_by_role, look
 
-# A look at 80 processes costs 4 ms; one with Pss 7 ms for each process and GB that it touched, and comes rarely.
+# A reading of 80 processes costs 4 ms; one with Pss costs 7 ms per process and touched GB, and is rare.
 _PERIOD_SECONDS = 0.5
 PSS_MOMENTS = 4
-# What the kernel puts into swap before it has to is not the onset.
+# The kernel swaps out this much before it has to, so it is not the onset.
 _SWAPPING = 4 * 1024**2
 
 WEIGHT = Metric("oom_weight_over_time_bytes", "RSS, swap and page tables, largest process, at each quarter", "bytes")
@@ -31,7 +31,7 @@ METRICS = (WEIGHT, PSS, SWAPPED, ONSET, ONSET_TABLES, ONSET_PREDICTED)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All processes at one moment, so many seconds after the clients began."""
+    """All processes at one moment, in seconds after the clients began."""
 
     seconds: float
     processes: Sequence[ProcessMemory]
@@ -49,7 +49,7 @@ class WatchedMemory:
     with_pss: list[Moment] = field(default_factory=list[Moment])
 
     def observations(self, limit: int | None, shared: int) -> list[Observation]:
-        """Its numbers; `limit` is the server's memory limit and `shared` its shared memory, in bytes."""
+        """The observations. `limit`: the server's memory limit; `shared`: its shared memory, in bytes."""
         found = [observe(SWAPPED, max((one.total("swap") for one in self.moments), default=0))]
         for number, moment in enumerate(self.with_pss, 1):
             for metric, what in ((WEIGHT, "weight"), (PSS, "pss")):
@@ -84,7 +84,7 @@ def watched(postmaster: int, seconds: float) -> Generator[WatchedMemory, None, N
     def watch() -> None:
         while not ended.wait(_PERIOD_SECONDS):
             passed = time.monotonic() - began
-            # The last quarter ends a little early, while the clients still ask.
+            # The last quarter ends a little early, while the clients are still running.
             due = len(seen.with_pss) < PSS_MOMENTS and passed >= 0.95 * seconds * (len(seen.with_pss) + 1) / PSS_MOMENTS
             moment = Moment(passed, look(postmaster, pss=due))
             seen.moments.append(moment)

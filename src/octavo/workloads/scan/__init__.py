@@ -1,4 +1,4 @@
-"""One scan of a table by one session: how large PostgreSQL's own reads are, and how close it comes to the storage's
+"""One scan of a table by one session: the size of PostgreSQL's own reads, and how close the scan comes to the storage's
 best rate."""
 
 import json
@@ -29,9 +29,9 @@ _DIRTIED = Metric("dirtied_blocks", "blocks dirtied by the scan (hint bits)", "1
 _WRITTEN = Metric("written_blocks", "dirty buffers that the scan's backend had to write", "1", "lower")
 _OVERLAP = Metric("checkpoint_share", "share of the scan's time during which the checkpoint ran", "fraction")
 
-# What a table is like when it is scanned. What slows a scan in practice, besides its requests.
+# The state of the table when it is scanned, which affects scans in practice besides their requests.
 SETTLED, FIRST, CHECKPOINT = "settled", "first after load", "during a checkpoint"
-# Of shared_buffers, what the checkpoint has to write: the rest is the scan's.
+# The share of shared_buffers that the checkpoint has to write; the rest is for the scan.
 _DIRTY_SHARE = 0.5
 
 
@@ -47,7 +47,7 @@ def _share(text: str) -> str:
 
 
 class ScanWorkload:
-    """The scan is done once a trial: the second one would find another cache."""
+    """Runs the scan once per trial, because a second one would find another cache."""
 
     factors = (
         Factor("query", "run", "how the table is scanned", "seq-scan", one_of(*NODES)),
@@ -69,33 +69,33 @@ class ScanWorkload:
     )  # fmt: skip
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The table and its placement, its kind of index and whether it is vacuumed; what else is asked of it is a
-        run's matter."""
+        """The table and its placement, its kind of index and whether it is vacuumed. Everything else belongs to a
+        run."""
         kind = (("index", "hash"),) if levels["query"] == table.HASH else ()
         vacuum = (UNVACUUMED,) if levels["state"] == FIRST else ()
         return (("workload", "scan"), ("table", levels["table"]), ("placement", levels["placement"]), *kind, *vacuum)
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """The table, its index, and the answers."""
+        """Makes the table, its index, and the expected answers."""
         table.fill(server, levels, load, scanned_before=levels["state"] != FIRST)
 
     def database_bytes(self, levels: Levels) -> int:
-        """About the table and its index."""
+        """The approximate size of the table and its index."""
         return table.bytes_of(levels)
 
     def seconds_asked(self, levels: Levels) -> float:
-        """A scan takes as long as it takes. For the estimate: at 250 MB a second, and as long again for the limit."""
+        """For the estimate: a scan at 250 MB per second, and as much time again for the storage's limit."""
         return 2 * table.bytes_of(levels) / (250 * _MB)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """The same scan, unless the first scan is the one to measure."""
+        """Runs the same scan, unless the first scan is the measured one."""
         if levels["state"] == FIRST:
             return
         with server.connect(DATABASE) as connection:
             run_scan(connection, levels)
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured scan. Raises OctavoError when its answer is wrong."""
+        """Runs the measured scan. Raises OctavoError when its answer is wrong."""
         checkpoint = None
         if levels["state"] == CHECKPOINT:
             make_dirty(server, int(parse_size(levels["shared_buffers"]) * _DIRTY_SHARE))
@@ -122,7 +122,7 @@ class ScanWorkload:
 
 
 def _observations(scan: Scan, block: int) -> list[Observation]:
-    """A rate or a request's size of nothing is not told."""
+    """The observations, without rates or request sizes of zero."""
     read = float(scan.plan["Shared Read Blocks"])
     found = [
         observe(_SECONDS, scan.seconds),

@@ -1,6 +1,6 @@
 """The storage's best rate for the blocks of a scan, measured by `octavo io`'s engine, which only reads them.
 
-Each policy is the fastest on some device; the fastest of them here is the limit.
+Each policy is the fastest on some device; the fastest of them on this device is the limit.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from octavo.workloads.base import Levels
 from octavo.workloads.scan.table import keys_of
 
 _MB = 1024**2
-# O_DIRECT wants offsets that are multiples of the device's logical sector; no disk has larger ones than this.
+# O_DIRECT requires offsets that are multiples of the device's logical sector; no disk has larger ones than this.
 _DIRECT_ALIGNMENT = 4096
-# Of a cold start, this share of the file may be cached after all before its rate is no limit of the storage's.
+# After a cold start this share of the file may still be cached; above it the rate is not a limit of the storage.
 _STILL_COLD = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One way of asking: the largest request in bytes, requests in flight (0: one pread after the other)."""
+    """One way of reading: the largest request in bytes, and the requests in flight (0: one pread after the other)."""
 
     metric: Metric
     most: int
@@ -50,9 +50,9 @@ METRICS = (SHARE, LIMIT, *(way.metric for way in (*_COLD, *_WARM)))
 
 
 def ceiling(server: Server, levels: Levels, mb_per_second: float | None) -> tuple[Observation, ...]:
-    """The limit on this server's own files, each way cold, or warm, as the cell is; and the scan's share of it.
+    """The limit on this server's own files, each way cold or warm like the cell; and the scan's share of it.
 
-    A way that this kernel or filesystem does not have is left out. Raises OctavoError when none of them works.
+    Ways that this kernel or filesystem does not support are skipped. Raises OctavoError when none works.
     """
     job = _job(server, levels)
     found: list[Observation] = []
@@ -77,7 +77,7 @@ def ceiling(server: Server, levels: Levels, mb_per_second: float | None) -> tupl
 
 
 def ranges(blocks: Sequence[int]) -> str:
-    """Ascending block numbers as the engine's list, one range of neighbours a line.
+    """Ascending block numbers in the engine's list format, one range of neighbours per line.
 
     >>> ranges([1, 2, 3, 7])
     '1-3\\n7-7'
@@ -94,7 +94,7 @@ def ranges(blocks: Sequence[int]) -> str:
 
 
 def _job(server: Server, levels: Levels) -> Job:
-    """All blocks in order, or in order those that a bitmap heap scan visits: the ones that hold a row it wants."""
+    """All blocks in order, or the blocks that a bitmap heap scan visits, those with a matching row, in order."""
     connection = server.connection
     row = connection.execute("SELECT pg_relation_filepath('scanned') AS path").fetchone()
     assert row is not None
@@ -111,7 +111,7 @@ def _job(server: Server, levels: Levels) -> Job:
 
 
 def _rate(way: _Way, job: Job) -> float | None:
-    """MB a second; None when the file was not as cold as it was to be."""
+    """The rate in MB per second; None when the file was not as cold as required."""
     asking = {"method": "ring", "depth": way.depth} if way.depth else {}
     most = max(1, way.most // job.block)
     outcome = measure(replace(job, most=most, direct=way.direct, **asking), _unwatched)

@@ -10,16 +10,16 @@ import psycopg
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import DATABASE, Server
 
-# A row of 240 bytes with its header and line pointer: it fits every block size, and nothing is compressed.
+# A row of 240 bytes with header and line pointer: it fits every block size, and nothing is compressed.
 _FILLER, _ROW = 200, 240
 
 
 def make_dirty(server: Server, amount: int) -> None:
-    """Fills about so many bytes of shared buffers with blocks of a table of its own that a checkpoint has to write.
+    """Fills about so many bytes of shared buffers with dirty blocks of a separate table, for a checkpoint to write.
 
-    By INSERT: CREATE TABLE AS writes its blocks itself as it goes (a ring of buffers, BAS_BULKWRITE).
+    It uses INSERT, because CREATE TABLE AS writes its blocks itself (a ring of buffers, BAS_BULKWRITE).
     """
-    server.execute("CHECKPOINT")  # what the start left is not the scan's
+    server.execute("CHECKPOINT")  # writes left from the start are not the scan's
     server.execute("CREATE TABLE dirtied (filler text NOT NULL)")
     server.execute("ALTER TABLE dirtied ALTER COLUMN filler SET STORAGE PLAIN")
     server.execute(
@@ -29,7 +29,7 @@ def make_dirty(server: Server, amount: int) -> None:
 
 
 class CheckpointBeside:
-    """A context manager: another session's CHECKPOINT, asked for as the context begins and waited for at its end."""
+    """A context manager that runs CHECKPOINT in another session: started on entry, waited for on exit."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -51,7 +51,7 @@ class CheckpointBeside:
             raise OctavoError(f"the checkpoint beside the scan failed: {self._problem}") from self._problem
 
     def share_of(self, began: float, seconds: float) -> float:
-        """The share of so many seconds from `began` on (time.perf_counter) during which it ran."""
+        """The share of the `seconds` from `began` on (time.perf_counter) during which it ran."""
         return overlap(self._began, self._ended, began, began + seconds) / seconds
 
     def _run(self) -> None:
@@ -65,7 +65,7 @@ class CheckpointBeside:
 
 
 def overlap(one_began: float, one_ended: float, other_began: float, other_ended: float) -> float:
-    """How long two intervals have in common.
+    """The length of the overlap of two intervals.
 
     >>> overlap(1.0, 3.0, 2.0, 6.0), overlap(1.0, 2.0, 3.0, 4.0)
     (1.0, 0.0)

@@ -18,7 +18,7 @@ from octavo.workloads.base import Levels
 from octavo.workloads.scan.requests import ReadRequests, read_requests_of
 from octavo.workloads.scan.table import HASH, KEYS, keys_of
 
-# By kind of scan: the node that reads the table, and what else may read beside or below it.
+# By kind of scan: the node that reads the table, and other nodes that may read next to or below it.
 NODES = {
     "seq-scan": ("Seq Scan", frozenset[str]()),
     "bitmap-scan": ("Bitmap Heap Scan", frozenset({"Bitmap Index Scan"})),
@@ -32,19 +32,20 @@ _OWN_WAY = {
     "index-scan": "enable_indexscan",
     HASH: "enable_indexscan",
 }
-# A hash index finds equal keys only, so that the keys come from a list, one after the other.
+# A hash index only finds equal keys, so the keys come from a list, one after the other.
 _ONE_AFTER_THE_OTHER = dict.fromkeys(
     ("enable_hashjoin", "enable_mergejoin", "enable_memoize", "enable_material"), "off"
 )
 _PLAN_OF_THE_RUN = {
     "auto_explain.log_min_duration": "0",
     "auto_explain.log_analyze": "on",
-    "auto_explain.log_timing": "off",  # a clock for every row would be part of what is measured
+    "auto_explain.log_timing": "off",  # a clock reading for every row would be included in the measurement
     "auto_explain.log_buffers": "on",
     "auto_explain.log_format": "json",
     "auto_explain.log_level": "notice",
 }
-# Parallel workers share the work on rows, not the reading of blocks, so that rows must be dear for them to be worth it.
+# Parallel workers share the work on rows, not the reading of blocks, so rows must be expensive for workers to be
+# chosen.
 _WORTH_WORKERS = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "cpu_tuple_cost": "1000"}
 
 
@@ -60,7 +61,7 @@ class Scan:
 
 
 def settings_for(levels: Levels) -> dict[str, str]:
-    """The session's settings that hold the planner to the kind of scan and to the number of workers."""
+    """The session's settings that restrict the planner to the kind of scan and the number of workers."""
     workers = levels["workers"]
     held = {name: "on" if name == _OWN_WAY[levels["query"]] else "off" for name in _OTHER_WAYS}
     if levels["query"] == HASH:
@@ -91,7 +92,7 @@ def run_scan(
     query = statement(levels).encode()
     for name, value in settings_for(levels).items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-    if levels["workers"] != "0":  # else the table's size says how many (manual, "parallel_workers")
+    if levels["workers"] != "0":  # else the table's size determines the number (manual, "parallel_workers")
         connection.execute(f"ALTER TABLE scanned SET (parallel_workers = {int(levels['workers'])})".encode())
     connection.execute(b"EXPLAIN (FORMAT JSON) " + query)
     connection.execute("LOAD 'auto_explain'")
@@ -116,9 +117,9 @@ def run_scan(
 
 
 def plans_in(message: str) -> list[Node]:
-    """The plan in a message of auto_explain's, as a list of one; none in other messages.
+    """The plan in a message of auto_explain, as a list of one; empty for other messages.
 
-    Raises OctavoError when what should be a plan is none.
+    Raises OctavoError when the text of a plan is not one.
     """
     _, found, text = message.partition("plan:\n")
     if not found or not message.startswith("duration:"):
@@ -130,7 +131,7 @@ def plans_in(message: str) -> list[Node]:
 
 
 def problem_of(plan: Node, levels: Levels) -> str | None:
-    """Why the plan is not the one to be measured; None if it is."""
+    """Why this plan is not the one to be measured; None if it is."""
     wanted, below = NODES[levels["query"]]
     scans = [node for node in nodes(plan) if str(node["Node Type"]).endswith("Scan")]
     others = sorted({str(node["Node Type"]) for node in scans} - {wanted, *below})
@@ -144,7 +145,7 @@ def problem_of(plan: Node, levels: Levels) -> str | None:
 
 
 def _check_answer(connection: psycopg.Connection[DictRow], levels: Levels, answer: DictRow | None) -> None:
-    """Against the rows by key that were counted when the table was made: a fast wrong scan is a failed one."""
+    """Checks the answer against the rows by key, counted when the table was made: a fast but wrong scan has failed."""
     limit = KEYS if levels["query"] == "seq-scan" else keys_of(levels["share"])
     known = connection.execute(
         "SELECT sum(rows)::bigint AS rows, sum(rows * key)::bigint AS keys FROM answers WHERE key < %s", (limit,)

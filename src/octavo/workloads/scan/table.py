@@ -13,11 +13,11 @@ from octavo.units import format_size, parse_percentage, parse_size
 from octavo.workloads.base import Levels
 
 KEYS = 10_000
-# A tuple of 24 bytes of header, 8 + 4 + 4 + 200 bytes, and its line pointer (PostgreSQL's manual, "Database Page
+# A tuple has a header of 24 bytes, 8 + 4 + 4 + 200 bytes, and its line pointer (PostgreSQL's manual, "Database Page
 # Layout"): four of them fit into a block of 1 kB, 134 into one of 32 kB.
 ROW_BYTES = 244
 _FILLER = 200
-# What blocks leave unused, their headers, and an index without duplicates, for the estimate.
+# For the estimate: the unused space and headers of blocks, and an index without duplicates.
 _OVERHEAD = 1.1
 _MOST_STRETCH = "1GB"
 _CLUSTERED, _SCATTERED = "clustered", "scattered"
@@ -40,7 +40,7 @@ def _refuse() -> str:
 
 
 def stretch_bytes(placement: str) -> int:
-    """Bytes of neighbouring rows that have one key; 0 for a clustered table, which has one stretch a key.
+    """The bytes of neighbouring rows with the same key; 0 for a clustered table, which has one stretch per key.
 
     >>> stretch_bytes("stretches of 64kB"), stretch_bytes("scattered"), stretch_bytes("clustered")
     (65536, 244, 0)
@@ -63,17 +63,17 @@ FACTORS = (
 
 
 def rows_of(levels: Levels) -> int:
-    """How many rows the table has, at every block size."""
+    """The number of rows of the table, the same at every block size."""
     return parse_size(levels["table"]) // ROW_BYTES
 
 
 def bytes_of(levels: Levels) -> int:
-    """About how large table and index will be: an entry takes 16 bytes at most."""
+    """The approximate size of table and index: an index entry has at most 16 bytes."""
     return int(rows_of(levels) * (ROW_BYTES * _OVERHEAD + 16)) + 16 * 1024**2
 
 
 def keys_of(share: str) -> int:
-    """How many of the keys a share such as `0.5%` takes.
+    """The number of keys in a share such as `0.5%`.
 
     >>> keys_of("0.5%"), keys_of("100%")
     (50, 10000)
@@ -82,12 +82,12 @@ def keys_of(share: str) -> int:
 
 
 def fill(server: Server, levels: Levels, load: int, *, scanned_before: bool) -> None:
-    """Fills the table in the order of its blocks by one session, with its index and the answers of all shares.
+    """Fills the table in the order of its blocks by one session, with its index and the answers for all shares.
 
     Unless `scanned_before` nothing reads the table: the index grows with it, and the answers come from the same
     numbers, so that the first scan after loading is a trial's. Stretches get keys from PostgreSQL's own hash of their
-    number, seeded with the load: each load has places of its own, and every block size the same rows in the same
-    order. Nothing is compressed or stored elsewhere.
+    number, seeded with the load: each load has its own places, and every block size has the same rows in the same
+    order. Nothing is compressed or stored out of line.
     """
     rows = rows_of(levels)
     stretch = stretch_bytes(levels["placement"]) // ROW_BYTES

@@ -18,8 +18,8 @@ from octavo.workload_support import pgbench_client, pgbench_log
 from octavo.workload_support.pgbench_log import FinishedTransactions
 from octavo.workloads.base import Levels, WorkloadResult
 
-# The standard mix, in hundredths of a percent. Of the new orders one in a hundred asks for an item that does not exist
-# and is rolled back (clause 2.4.1.4): a script of its own, so that its transactions are told from the others.
+# The standard mix, in hundredths of a percent. One in a hundred new orders requests an item that does not exist and is
+# rolled back (clause 2.4.1.4): it has a separate script, so that its transactions can be distinguished.
 _ROLLED_BACK = "new order rolled back"
 MIX = {
     "new order": ("new_order.sql", 4455),
@@ -29,16 +29,16 @@ MIX = {
     "delivery": ("delivery.sql", 400),
     "stock level": ("stock_level.sql", 400),
 }
-# The constants C of NURand (clause 2.1.6): any that lie in 0..A; for last names those of load and run must be 65 to 119
+# The constants C of NURand (clause 2.1.6): any values in 0..A; for last names those of load and run must be 65 to 119
 # apart, but not 96 or 112.
 C_LAST_OF_LOAD, C_LAST, _C_ID, _I_ID = 157, 223, 259, 7911
-# Raised when rows are made otherwise, so that old loads are not compared with new ones.
+# Incremented when the way of making rows changes, so that old loads are not compared with new ones.
 _ROWS = "2"
-# When everything was loaded, as the rows say: always the same, so that a load is the same wherever it is made.
+# The time of loading in the rows: it is constant, so that a load is the same wherever it is made.
 _LOADED = "timestamptz '2000-01-01 00:00+00'"
-# Tries of a transaction that met a deadlock, the first one included.
+# The tries of a transaction after deadlocks, including the first one.
 _TRIES = 10
-# Measured: a warehouse at 8 kB blocks, and the items.
+# Measured sizes: a warehouse at 8 kB blocks, and the items.
 _WAREHOUSE_BYTES, _ITEM_BYTES = 105 * 1024**2, 16 * 1024**2
 
 _NEW_ORDERS = Metric("new_orders_per_minute", "new orders a minute (committed)", "1/min", "higher")
@@ -54,11 +54,11 @@ class TpccLike:
     metrics = (*pgbench_log.METRICS, _NEW_ORDERS)
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The tables depend on the number of warehouses, and on how their rows are made."""
+        """The tables depend on the number of warehouses, and on the way of making rows."""
         return (("workload", "tpcc-like"), ("rows", _ROWS), ("scale", levels["scale"]))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """Tables, items, warehouse by warehouse, then the indexes. Each warehouse has random numbers of its own."""
+        """Makes tables, items, each warehouse, then the indexes. Each warehouse has its own random numbers."""
         server.execute(_text("schema.sql"))
         _seed(server, f"tpcc-like/{load}/items")
         server.execute(_text("items.sql"))
@@ -69,24 +69,24 @@ class TpccLike:
         server.execute(_text("indexes.sql"))
 
     def load_seconds(self, levels: Levels) -> float:
-        """At 15 MB a second; seen: 5 to 20."""
+        """Assumes 15 MB per second; 5 to 20 were measured."""
         return self.database_bytes(levels) / 15e6
 
     def database_bytes(self, levels: Levels) -> int:
-        """About 105 MB a warehouse (one of four measured at 8 kB), and the items."""
+        """About 105 MB per warehouse (one of four measured at 8 kB), plus the items."""
         return int(levels["scale"]) * _WAREHOUSE_BYTES + _ITEM_BYTES
 
     def seconds_asked(self, levels: Levels) -> float:
-        """The duration's seconds."""
+        """The seconds of the duration."""
         return pgbench_client.seconds_asked(levels)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """A short run of the same mix, with another random sequence than the measured one."""
+        """Runs the same mix briefly, with another random sequence than the measured run."""
         with lent_scripts(server, levels) as what:
             pgbench_client.warm(server, levels, seed, what)
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The measured run; the seed gives every cell of a round the same random sequence."""
+        """Runs the measurement. The seed gives every cell of a round the same random sequence."""
         with lent_scripts(server, levels) as what:
             return pgbench_log.measure(server, levels, seed, what, _by_transaction)
 
@@ -98,7 +98,7 @@ class TpccLike:
 
 
 def _by_transaction(by_script: dict[int, FinishedTransactions], seconds: float) -> Sequence[Observation]:
-    """New orders a minute, and the percentiles of each kind of transaction."""
+    """The new orders per minute, and the percentiles of each kind of transaction."""
     named = {name: by_script.get(number, FinishedTransactions()) for number, name in enumerate(MIX)}
     found = [observe(_NEW_ORDERS, len(named["new order"].latencies) / seconds * 60)]
     for name, finished in named.items():

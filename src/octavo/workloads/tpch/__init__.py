@@ -1,8 +1,8 @@
 """TPC-H: the load in five steps, or the 22 queries, on data of any scale factor, with results that are checked.
 
-Data are those of dbgen (`generator`), queries and reference answers the specification's (`known`), tables and indexes
-follow it (`schema`). Its results are not TPC-H results: there are no refresh functions, no streams and no audit, and
-the numbers are not comparable with published ones.
+Data are those of dbgen (`generator`), queries and reference answers are the specification's (`known`), and tables and
+indexes follow it (`schema`). The results are not TPC-H results: there are no refresh functions, no streams and no
+audit, and the numbers are not comparable with published ones.
 """
 
 import re
@@ -20,10 +20,10 @@ from octavo.workloads.tpch import generator, load_pieces, load_run, loading, met
 from octavo.workloads.tpch.costs import COSTS
 from octavo.workloads.tpch.query import EXPLAIN
 
-# Measured at scale factor 1: tables and their indexes, of 1 kB blocks a tenth more.
+# Measured at scale factor 1: tables and their indexes; with 1 kB blocks a tenth more.
 _BYTES = 1_850_000_000
 _EMPTY_BYTES = 16 * 1024**2
-# Seconds at scale factor 1: one repetition of all queries when warm, and the whole load (seen: 95 to 120).
+# Seconds at scale factor 1: one repetition of all warm queries, and the whole load (95 to 120 measured).
 _QUERY_SECONDS, _LOAD_SECONDS = 40.0, 100.0
 _RESTART_SECONDS = 1.0
 _SETTINGS = {"jit": "off", "max_parallel_workers_per_gather": "0", "work_mem": "64MB"}
@@ -38,7 +38,7 @@ def _scale(text: str) -> str:
 
 
 def _queries(text: str) -> str:
-    """All, or some of 1 to 22 in their order."""
+    """All queries, or some of 1 to 22 in order."""
     if text == "all":
         return text
     words = [word.strip() for word in text.split(",")]
@@ -69,7 +69,7 @@ def _min_time(text: str) -> str:
 
 
 class Tpch:
-    """One client that runs the queries, or loads, once a trial."""
+    """One client that runs the queries, or the load, once per trial."""
 
     factors = (
         Factor("phase", "cluster", "what a trial measures: queries, or the load", "queries", one_of("queries", "load")),
@@ -99,7 +99,8 @@ class Tpch:
         return _SETTINGS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The tables depend on scale and generator, their layout on the order of the steps. A load begins with none."""
+        """The tables depend on scale and generator, their layout on the order of the steps. A load trial starts without
+        tables."""
         if levels["phase"] == "load":
             return (("workload", "tpch"), ("phase", "load"))
         return (
@@ -108,27 +109,27 @@ class Tpch:
         )  # fmt: skip
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """Tables, keys and indexes."""
+        """Makes tables, keys and indexes."""
         target = int(levels["statistics_target"])
         server.execute(f"ALTER DATABASE {DATABASE} SET default_statistics_target = {target}")
-        server.execute(f"SET default_statistics_target = {target}")  # of the connection that will analyze
+        server.execute(f"SET default_statistics_target = {target}")  # for the connection that will analyze
         if levels["phase"] == "queries":
             loading.load(server, levels, [step for step in loading.ORDERS[levels["order"]] if step != "analyze"])
 
     def load_seconds(self, levels: Levels) -> float:
-        """A trial of the phase "load" begins with an empty database."""
+        """The seconds to fill; a trial of the phase "load" begins with an empty database."""
         return 0.0 if levels["phase"] == "load" else float(levels["scale"]) * _LOAD_SECONDS
 
     def fills_alike(self, levels: Levels) -> bool:
-        """One session copies the same rows in the same order; what ANALYZE samples of them differs."""
+        """One session copies the same rows in the same order; only the sample of ANALYZE differs."""
         return levels["phase"] == "queries"
 
     def database_bytes(self, levels: Levels) -> int:
-        """Tables and indexes at this scale; a load's trial makes them."""
+        """The size of tables and indexes at this scale; the trial of a load makes them."""
         return round(float(levels["scale"]) * _BYTES) + _EMPTY_BYTES
 
     def seconds_asked(self, levels: Levels) -> float:
-        """For the estimate: they take as long as they take."""
+        """The estimated seconds; the real duration has no limit."""
         scale = float(levels["scale"])
         if levels["phase"] == "load":
             return scale * _LOAD_SECONDS
@@ -139,7 +140,7 @@ class Tpch:
         return count * (one + max(repetitions * one, queries.min_time(levels)))
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """Every query once."""
+        """Runs every query once."""
         if levels["phase"] == "queries":
             queries.warm(server, levels)
 
@@ -148,21 +149,22 @@ class Tpch:
         return (load_pieces if levels["phase"] == "load" else queries).pieces(server, levels)
 
     def why_not_in_pieces(self, levels: Levels) -> str | None:
-        """A step of a load is one piece, which is not repeated: slices end within it, or it is a trial's."""
+        """A step of a load is one piece that cannot be repeated, so slices must end within it, or it is measured in a
+        trial."""
         if levels["phase"] == "load" and (levels["device"], levels["cache"]) != ("native", "warm"):
             return "a load is paused only on the machine's own device, with a warm cache"
         return None
 
     def recall(self, levels: Levels, facts: Mapping[str, Any]) -> None:
-        """The queries' results; a load has none."""
+        """Records the queries' results; a load has none."""
         references.recall(levels["scale"], facts.get("results", {}))
 
     def only_reads(self, levels: Levels) -> bool:
-        """The queries do."""
+        """Whether the queries run, which only read."""
         return levels["phase"] == "queries"
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
-        """The queries or the load. Raises OctavoError when a result is wrong."""
+        """Runs the queries or the load. Raises OctavoError when a result is wrong."""
         return load_run.run(server, levels) if levels["phase"] == "load" else queries.run(server, levels)
 
 

@@ -17,14 +17,14 @@ Row = tuple[str, ...]
 
 _HUNDREDTH = Decimal("0.01")
 _RELATIVE = Decimal("1e-6")
-_PRECISION = Decimal("1e-12")  # of numbers that the reference has in binary
-# No more digits than decimals are computed with (28).
+_PRECISION = Decimal("1e-12")  # of numbers that the reference stores in binary
+# The most digits, because decimals are computed with 28.
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,30})?")
-_SHOWN = 60  # letters of a value in a message
+_SHOWN = 60  # characters of a value in a message
 
 
 def as_text(values: Sequence[object]) -> Row:
-    """A row as text: nothing for NULL, no blanks at the end (char(n) has them, the reference has not).
+    """A row as text: NULL is empty, and trailing blanks are removed (char(n) has them, the reference does not).
 
     >>> as_text([None, "ASIA   ", Decimal("0E-3"), 7])
     ('', 'ASIA', '0.000', '7')
@@ -45,7 +45,7 @@ def check(
     left_out: Collection[int] = (),
     ordered_by: Sequence[int] = (),
 ) -> None:
-    """Raises OctavoError, which names the first row that differs, when the result is not the reference answer.
+    """Raises OctavoError with the first different row when the result is not the reference answer.
 
     Columns that are `left_out`, counted from 0, may have any text. Rows that are equal in the columns `ordered_by`,
     those of the query's ORDER BY, may come in any order.
@@ -72,7 +72,7 @@ def _without(rows: Sequence[Row], left_out: Collection[int]) -> list[Row]:
 
 
 def difference(rows: Sequence[Row], reference: Sequence[Row]) -> str | None:
-    """The first value that differs, in words; None when all are equal."""
+    """A description of the first value that differs; None if all are equal."""
     for number, (row, right) in enumerate(zip(rows, reference, strict=True), 1):
         if len(row) != len(right):
             return f"row {number} has {len(row)} columns, not {len(right)}"
@@ -83,7 +83,7 @@ def difference(rows: Sequence[Row], reference: Sequence[Row]) -> str | None:
 
 
 def same(value: str, known: str) -> bool:
-    """Whether two values are equal, numbers as rounded.
+    """Whether two values are equal; numbers are rounded.
 
     >>> same("0.0388", "0.038789"), same("25.5220058532573370", "25.522005853257337"), same("100.01", "100.02")
     (False, True, False)
@@ -116,7 +116,7 @@ def digest_in_order(rows: Sequence[Row]) -> str:
 
 
 def _number(text: str) -> Decimal | None:
-    """A number of as many digits as one may have; None for what is none."""
+    """A number with an allowed number of digits; None for anything else."""
     if _NUMBER.fullmatch(text) is None:
         return None
     return Decimal(text)

@@ -10,7 +10,7 @@ from octavo.postgres.plan_shape import Shape, shape_of
 
 @dataclass(slots=True)
 class Captured:
-    """Collects them. `texts` has the documents as PostgreSQL wrote them, by a name that identifies the run."""
+    """Collects plans. `texts` has the documents as PostgreSQL wrote them, by a name that identifies the run."""
 
     identities: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
@@ -28,8 +28,8 @@ class Captured:
                 mine.append(shape.identity)
 
     def facts(self) -> dict[str, Any]:
-        """For the trial's facts: `plans`, several identities of an item in their order, not that of the runs, with a
-        stroke between them, and `plan_shapes`."""
+        """The plans for the trial's facts: `plans`, with several identities of an item in sorted order, not that of the
+        runs, separated by a stroke; and `plan_shapes`."""
         plans = {item: "/".join(sorted(mine)) for item, mine in self.identities.items() if mine}
         shapes = {identity: shape.as_dict() for identity, shape in self.shapes.items()}
         return {"plans": plans, "plan_shapes": shapes} if plans else {}

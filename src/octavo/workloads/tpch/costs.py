@@ -22,7 +22,8 @@ _measuring = threading.Lock()
 
 
 def cost_settings(server: Server, levels: Levels) -> Mapping[str, str]:
-    """The settings for a session; none for PostgreSQL's own. Measures them where the level asks for it and nobody has.
+    """The settings for a session; empty for PostgreSQL's own. Measures them if the level requires it and they are not
+    known.
 
     Raises OctavoError or HostError when they cannot be measured here.
     """

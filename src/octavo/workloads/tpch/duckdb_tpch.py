@@ -14,17 +14,17 @@ from pathlib import Path
 from octavo.errors import HostError
 
 QUERIES = range(1, 23)
-# Columns of results, counted from 0, that are random text: DuckDB's dbgen draws other addresses and comments than the
-# generator, and all else alike (compared row by row at 0.01). On query 13, which counts comments, see
+# Columns of results, counted from 0, with random text: DuckDB's dbgen has other addresses and comments than the
+# generator; everything else is equal (compared row by row at 0.01). For query 13, which counts comments, see
 # `orders_by_customer`.
 RANDOM_TEXT: Mapping[int, tuple[int, ...]] = {2: (5, 7), 10: (5, 7), 15: (2,), 20: (1,)}
-# Columns of results, counted from 0, that the queries' ORDER BY names, in its order.
+# Columns of results, counted from 0, in the queries' ORDER BY, in its order.
 ORDERED_BY: Mapping[int, tuple[int, ...]] = {
     1: (0, 1), 2: (0, 2, 1, 3), 3: (1, 2), 4: (0,), 5: (1,), 7: (0, 1, 2), 8: (0,), 9: (0, 1), 10: (2,), 11: (1,),
     12: (0,), 13: (1, 0), 15: (0,), 16: (3, 0, 1, 2), 18: (4, 3), 20: (0,), 21: (1, 0), 22: (0,),
 }  # fmt: skip
 _PACKAGE = "duckdb_extension_tpch"
-# No extension is fetched or loaded that was not asked for by its path.
+# No extension is fetched, and none is loaded unless its path is given.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -47,7 +47,7 @@ class Known:
 
 @functools.cache
 def known() -> Known:
-    """All of it, read once. Raises HostError when the package's extension is not there or DuckDB refuses it."""
+    """Reads all of it once. Raises HostError when the package's extension is missing or DuckDB refuses it."""
     import duckdb
 
     extension = _extension(duckdb.__version__)
@@ -68,7 +68,7 @@ def known() -> Known:
 
 
 def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of an answer: a line a row, the header first, values between strokes.
+    """The rows of an answer: one row per line, the header first, values separated by strokes.
 
     >>> rows_of("a|b\\n1|x\\n")
     (('a', 'b'), ('1', 'x'))

@@ -1,6 +1,6 @@
 """The data: tpchgen-cli writes tables as CSV into a pipe, and COPY reads them from there, without files on disk.
 
-The generator (package `tpchgen-cli` on PyPI) gives the rows of TPC-H's dbgen. It runs as the servers' user, from a copy
+The generator (package `tpchgen-cli` on PyPI) makes the rows of TPC-H's dbgen. It runs as the servers' user, from a copy
 of its program that this user may execute. Before its first row it generates the text of all comments, which takes a
 second of CPU at any scale. So one process writes all tables of a load, and a load begins when that process has its
 first row.
@@ -29,12 +29,12 @@ from octavo.workloads.tpch import schema
 
 _PACKAGE = _PROGRAM = "tpchgen-cli"
 _PIECE = 256 * 1024
-_PIPE_BYTES = 1024 * 1024  # as much as a pipe may hold (pipe(7))
+_PIPE_BYTES = 1024 * 1024  # the maximum size of a pipe (pipe(7))
 _PATIENCE_SECONDS = 60.0
 
 
 def program() -> Path:
-    """The generator as it is installed. Raises HostError when it is not."""
+    """The installed generator. Raises HostError when it is missing."""
     try:
         package = metadata.distribution(_PACKAGE)
     except metadata.PackageNotFoundError:
@@ -48,14 +48,15 @@ def program() -> Path:
 
 @cache
 def version() -> str:
-    """The generator's version, of which the data are. Cells are asked for it again and again: 1.6 ms each time."""
+    """The version of the generator that makes the data. It is cached, because cells request it repeatedly and a call
+    takes 1.6 ms."""
     program()
     return metadata.version(_PACKAGE)
 
 
 @contextmanager
 def lent_program(server: Server) -> Generator[Path, None, None]:
-    """A copy of the generator that the server's account may execute, gone at the end."""
+    """Yields a copy of the generator that the server's account may execute, removed at the end."""
     with files.lent([program()], server.journal, server.account) as (copy,):
         copy.chmod(0o750)
         yield copy
@@ -63,14 +64,14 @@ def lent_program(server: Server) -> Generator[Path, None, None]:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A pipe with tables as CSV, each behind its header, in any order. They must be read to their end."""
+    """A pipe with tables as CSV, each after its header, in any order. They must be read completely."""
 
     pipe: int
     tables: Sequence[str]
     child: subprocess.Popen[str]
 
     def wait_for_first(self) -> None:
-        """Waits until there is something to read, or never will be."""
+        """Waits until there is something to read, or the pipe has ended."""
         select.select([self.pipe], [], [], _PATIENCE_SECONDS)
 
     def end(self) -> None:
@@ -108,13 +109,13 @@ def stream(server: Server, generator: Path, tables: Sequence[str], scale: str) -
 
 
 def copy_rows(connection: psycopg.Connection[DictRow], rows: Rows) -> float:
-    """COPY of every table, as it comes. Returns the seconds of waiting for the generator.
+    """Copies every table, in the order of arrival. Returns the seconds of waiting for the generator.
 
-    Raises OctavoError when the generator fails, psycopg.Error by COPY.
+    Raises OctavoError when the generator fails, psycopg.Error when COPY fails.
     """
     waited, pending, missing = 0.0, b"\n", set(rows.tables)
     copy: psycopg.Copy | None = None
-    # The generator's end is looked at before that of the last COPY: rows that were cut off are none.
+    # Check the generator's exit before ending the last COPY, so that truncated rows are not accepted.
     with connection.cursor() as cursor, ExitStack() as current:
         while True:
             before = time.perf_counter()
@@ -157,6 +158,6 @@ def parts(text: bytes, tables: Collection[str]) -> Iterator[tuple[str | None, by
 
 
 def _widen(pipe: int) -> None:
-    """A larger pipe, so that neither side waits for the other more often than it must."""
+    """Enlarges the pipe, so that neither side waits for the other more often than necessary."""
     with suppress(OSError):  # an unprivileged user's pipes may be limited
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)

@@ -19,7 +19,7 @@ _ENDING_SECONDS = 10.0
 
 @dataclass(slots=True)
 class RunningStep:
-    """A step that can be waited for in parts. `cpu` counts this process's CPU seconds for it."""
+    """A step that the caller can wait for in parts. `cpu` counts this process's CPU seconds for it."""
 
     load: Loading
     name: str
@@ -28,12 +28,12 @@ class RunningStep:
     _thread: threading.Thread | None = None
 
     def go(self) -> None:
-        """Starts it."""
+        """Starts the step."""
         self._thread = threading.Thread(target=self._run, name=f"load.{self.name}", daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after so long at the most. Raises what the step has raised."""
+        """Waits at most so many seconds. Returns whether it has ended. Raises the step's error."""
         assert self._thread is not None
         self._thread.join(None if math.isinf(seconds) else seconds)
         if self._error is not None:
@@ -41,21 +41,21 @@ class RunningStep:
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Closes its connection: a step has no timeout, but its trial may end before it. The server may be paused
+        """Closes the connection: a step has no timeout, but its trial may end before it. The server may be paused
         meanwhile, so no cancel request is sent."""
         if self._thread is None or not self._thread.is_alive():
             return
         ours = socket.socket(fileno=self.load.session.connection.pgconn.socket)
-        with suppress(OSError):  # the server has gone
+        with suppress(OSError):  # the server is gone
             ours.shutdown(socket.SHUT_RDWR)
-        ours.detach()  # it is libpq's
+        ours.detach()  # it belongs to libpq
         self._thread.join(_ENDING_SECONDS)
 
     def _run(self) -> None:
         began = time.thread_time()
         try:
             self.load.run(self.name)
-        except BaseException as error:  # whatever it is: a step that failed has not ended
+        except BaseException as error:  # any error: a failed step must not seem to be running
             self._error = error
         self.cpu = time.thread_time() - began
 
@@ -82,7 +82,7 @@ class LoadPieces:
         return item in self.done
 
     def begin(self, piece: Piece) -> BegunPiece:
-        """A step, when those before it have ended. Raises OctavoError or psycopg.Error."""
+        """Prepares a step, after those before it have ended. Raises OctavoError or psycopg.Error."""
         item, _ = piece
         name = item.removeprefix("load.")
         self.record.before()
@@ -91,22 +91,22 @@ class LoadPieces:
         def end(seconds: float) -> PieceRun:
             self.running = None
             self.cpu += running.cpu
-            # The device, which all cells share, also writes what paused cells have dirtied.
+            # The device, which all cells share, also writes the data that paused cells have dirtied.
             used = replace(self.record.used(), seconds=seconds, device=None)
-            # What COPY waited for the generator has the pauses in it.
+            # The time that COPY waited for the generator would include the pauses.
             self.record.after(LoadStep(name, seconds, None, tuple(self.load.session.captured())), used)
             return PieceRun(seconds, lambda: self.done.append(item))
 
         return BegunPiece(running, math.inf, end)
 
     def result(self) -> WorkloadResult:
-        """Of all steps."""
+        """The result of all steps."""
         return self.record.result(self.record.seconds, self.cpu)
 
 
 @contextmanager
 def pieces(server: Server, levels: Levels) -> Generator[LoadPieces, None, None]:
-    """The steps of a load that has not begun. Raises psycopg.Error."""
+    """Yields the steps of a load that has not begun. Raises psycopg.Error."""
     with loading.opened(server, levels, levels["explain"]) as load:
         steps = LoadPieces(load, LoadRecord(server), levels["order"])
         try:

@@ -11,7 +11,7 @@ from octavo.workloads.tpch import loading, metrics, schema, usage
 from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.loading import LoadStep
 
-# All of a step's WAL is read again, unless it is more than this.
+# All of a step's WAL is read again, up to this many bytes.
 _MOST_WAL = 16 * 1024**3
 _SIZES = (
     "SELECT sum(pg_table_size(oid)) AS tables, sum(pg_indexes_size(oid)) AS indexes, "
@@ -32,7 +32,7 @@ class LoadRecord:
     _wal_began: int = 0
 
     def before(self) -> None:
-        """Is called before each step."""
+        """Called before each step."""
         self._wal_began = wal_contents.position(self.server).end
         self._before = usage.snapshot(self.server)
 
@@ -58,12 +58,12 @@ class LoadRecord:
         self.plans.add(item, item, step.plans)
 
     def used(self) -> usage.QueryUsage:
-        """Since `before`."""
+        """The use since `before`."""
         assert self._before is not None
         return usage.between(self._before, usage.snapshot(self.server))
 
     def result(self, seconds: float, cpu: float) -> WorkloadResult:
-        """When all steps have ended, in so many seconds and seconds of the client's CPU."""
+        """The result after all steps, with their total seconds and the client's CPU seconds."""
         row = self.server.connection.execute(_SIZES, (list(schema.TABLES),)).fetchone()
         assert row is not None
         sizes = [
@@ -82,7 +82,7 @@ class LoadRecord:
 
 
 def run(server: Server, levels: Levels) -> WorkloadResult:
-    """The load, in the order of the levels. Raises OctavoError or psycopg.Error when a step fails."""
+    """Runs the load, in the order of the levels. Raises OctavoError or psycopg.Error when a step fails."""
     one = LoadRecord(server)
     began, cpu = time.monotonic(), time.thread_time()
     loading.load(

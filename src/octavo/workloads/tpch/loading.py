@@ -12,7 +12,7 @@ from octavo.workloads.tpch import generator, schema
 from octavo.workloads.tpch.query import Session
 
 STEPS = ("copy", "pkey", "fkey", "indexes", "analyze")
-# The published run made the indexes before the keys ("Postgres vs. page sizes", 2022); its talk names the keys first.
+# The published run made the indexes before the keys ("Postgres vs. page sizes", 2022); its talk lists the keys first.
 ORDERS = {"keys-first": STEPS, "indexes-first": ("copy", "indexes", "pkey", "fkey", "analyze")}
 _STATEMENTS: Mapping[str, Sequence[str]] = {
     "pkey": schema.PRIMARY_KEYS,
@@ -24,8 +24,8 @@ _STATEMENTS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """One step: seconds, of which COPY spent `waited` on the generator, None where that was not measured; and the plans
-    of queries within, such as a foreign key's check."""
+    """One step: its seconds, of which COPY waited `waited` for the generator (None if not measured), and the plans of
+    queries within it, such as a foreign key's check."""
 
     name: str
     seconds: float
@@ -35,13 +35,13 @@ class LoadStep:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """A load on a connection of its own, of which each step is run once."""
+    """A load on its own connection, of which each step runs once."""
 
     session: Session
     rows: generator.Rows
 
     def run(self, name: str) -> float:
-        """One step. Returns the seconds for which COPY waited for the generator.
+        """Runs one step. Returns the seconds that COPY waited for the generator.
 
         Raises OctavoError or psycopg.Error when it fails.
         """
@@ -53,7 +53,7 @@ class Loading:
         return 0.0
 
     def _copy(self) -> float:
-        """Makes and fills the tables."""
+        """Creates and fills the tables."""
         connection = self.session.connection
         for statement in schema.CREATE:
             connection.execute(statement.encode())
@@ -62,7 +62,8 @@ class Loading:
 
 @contextmanager
 def opened(server: Server, levels: Levels, explain: str) -> Generator[Loading, None, None]:
-    """A load that has not begun, whose generator has. `explain` is a level of that factor. Raises psycopg.Error."""
+    """Yields a load that has not begun, with a running generator. `explain` is a level of that factor. Raises
+    psycopg.Error."""
     with (
         generator.lent_program(server) as program,
         generator.stream(server, program, tuple(schema.TABLES), levels["scale"]) as rows,
@@ -83,8 +84,8 @@ def load(
     before: Callable[[], None] = lambda: None,
     after: Callable[[LoadStep], None] = lambda step: None,
 ) -> None:
-    """The steps, one after the other on one connection; `before` and `after` are called around each, and are no part
-    of its time. `explain` is a level of that factor.
+    """Runs the steps, one after the other on one connection. `before` and `after` are called around each, outside of
+    its time. `explain` is a level of that factor.
 
     Raises OctavoError or psycopg.Error when one fails.
     """

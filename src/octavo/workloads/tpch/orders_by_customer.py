@@ -20,7 +20,8 @@ _answers: dict[str, tuple[tuple[str, str], ...]] = {}
 
 
 def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
-    """How many customers have so many orders, as query 13 orders it. Computed once; takes seconds at scale factor 1.
+    """The number of customers by number of orders, sorted as by query 13. Computed once; takes seconds at scale factor
+    1.
 
     Raises OctavoError when the generator fails.
     """
@@ -43,7 +44,7 @@ def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
 
 
 def distribution(counts: "array[int]") -> tuple[tuple[str, str], ...]:
-    """By number of orders, how many customers have it: the most frequent first, then the most orders.
+    """The number of customers by number of orders: the most frequent first, then the most orders.
 
     >>> distribution(array("l", [0, 2, 0, 1, 2]))
     (('2', '2'), ('0', '2'), ('1', '1'))

@@ -23,9 +23,9 @@ from octavo.workloads.tpch.duckdb_tpch import QUERIES, known
 from octavo.workloads.tpch.query import Ran, Session, run_whole
 from octavo.workloads.tpch.references import References, references
 
-# On these the cost of capturing plans is measured: short ones of many kinds of nodes.
+# The queries for measuring the cost of capturing plans: short ones with many kinds of nodes.
 CAPTURE_PROBES = (2, 6, 11, 14)
-# More runs of a query are not made for `min_time`.
+# The most runs of a query for `min_time`.
 MOST_RUNS = 100
 
 
@@ -45,7 +45,7 @@ class Power:
     capture_ratios: list[float] = field(default_factory=list[float])
 
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
-        """One run of a query, with the identity of its result; None where it was cut off."""
+        """Adds one run of a query, with the identity of its result; None if it was cancelled at the timeout."""
         item = f"q{number}"
         self.observations += usage.observations(ran.used, item, repetition, processes=1 + _workers(ran.plan))
         if ran.rows is None:
@@ -67,7 +67,7 @@ class Power:
         self.observations.append(observe(metrics.CAPTURE, ratio, item=f"q{number}"))
 
     def result(self, seconds: float, restarts: int) -> WorkloadResult:
-        """The trial's result: with totals where no query was cut off."""
+        """The trial's result; it has totals if no query was cancelled."""
         totals = list(_totals(self.times, _repetitions(self.levels), () if self.timed_out else chosen(self.levels)))
         facts: dict[str, Any] = {"results": self.results, **self.plans.facts()}
         if self.costs:
@@ -108,16 +108,16 @@ class QueryPieces:
         return [f"q{number}" for number in chosen(self.levels)]
 
     def enough(self, item: str) -> bool:
-        """Whether a query has run `repetitions` times and for `min_time` together."""
+        """Whether a query has run `repetitions` times, and for `min_time` in total."""
         mine = self.kept.get(item, ())
         long_enough = sum(mine) >= min_time(self.levels) or len(mine) >= MOST_RUNS
         return len(mine) >= _repetitions(self.levels) and long_enough
 
     def begin(self, piece: Piece) -> BegunPiece:
-        """A run of a query: planned once before in a warm cell, so that the catalogs are read; in a cold one the server
-        is restarted with empty caches.
+        """Prepares a run of a query. In a warm cell it is planned once before, so that the catalogs are read; in a cold
+        one the server is restarted with empty caches.
 
-        Raises OctavoError or psycopg.Error when the server refuses; at its end also when the result is wrong.
+        Raises OctavoError or psycopg.Error when the server refuses; on its end also when the result is wrong.
         """
         item, repetition = piece
         number, began = int(item.removeprefix("q")), time.monotonic()
@@ -160,7 +160,7 @@ class QueryPieces:
                 session.connection.close()
 
     def result(self) -> WorkloadResult:
-        """Of the runs that were kept. Raises OctavoError when every query was cut off."""
+        """The result of the kept runs. Raises OctavoError when every query was cancelled."""
         if not self.power.times:
             raise OctavoError(
                 f"every query was cancelled after {self.levels['query_timeout']}; choose a longer query_timeout"
@@ -170,7 +170,8 @@ class QueryPieces:
 
 @contextmanager
 def pieces(server: Server, levels: Levels) -> Generator[QueryPieces, None, None]:
-    """The queries of a trial. Raises HostError or OctavoError when there is nothing to compare their results with."""
+    """Yields the queries of a trial. Raises HostError or OctavoError when their results cannot be compared with
+    anything."""
     power = Power(levels, references(server, levels["scale"]), costs=cost_settings(server, levels))
     session = None if levels["cache"] == "cold" else open_session(server, levels)
     queries = QueryPieces(server, levels, power, session)
@@ -181,7 +182,7 @@ def pieces(server: Server, levels: Levels) -> Generator[QueryPieces, None, None]
 
 
 def run(server: Server, levels: Levels) -> WorkloadResult:
-    """All repetitions of all queries, one after the other. Raises as `QueryPieces.begin` and `result` do."""
+    """Runs all repetitions of all queries in sequence. Raises the errors of `QueryPieces.begin` and `result`."""
     with pieces(server, levels) as queries:
         for item in queries.items:
             for repetition in itertools.count(1):
@@ -193,7 +194,7 @@ def run(server: Server, levels: Levels) -> WorkloadResult:
 
 
 def warm(server: Server, levels: Levels) -> None:
-    """Every query once."""
+    """Runs every query once."""
     session = open_session(server, levels)
     try:
         for number in chosen(levels):
@@ -203,7 +204,7 @@ def warm(server: Server, levels: Levels) -> None:
 
 
 def open_session(server: Server, levels: Levels) -> Session:
-    """A session with the settings of the levels."""
+    """Opens a session with the settings of the levels."""
     timeout = math.inf if levels["query_timeout"] == "none" else parse_duration(levels["query_timeout"])
     settings = cost_settings(server, levels)
     session = Session(server.connect(DATABASE), levels["explain"], timeout)
@@ -213,7 +214,7 @@ def open_session(server: Server, levels: Levels) -> Session:
 
 
 def chosen(levels: Levels) -> list[int]:
-    """The queries of the factor `queries`, in their order."""
+    """The queries of the factor `queries`, in order."""
     text = levels["queries"]
     return list(QUERIES) if text == "all" else [int(one) for one in text.split(",")]
 
@@ -228,14 +229,14 @@ def _repetitions(levels: Levels) -> int:
 
 
 def _workers(plan: Mapping[str, Any] | None) -> int:
-    """Parallel workers that ran at once: those of the gathering node that had most."""
+    """The parallel workers that ran at the same time: those of the Gather node with the most."""
     if plan is None:
         return 0
     return max(int(node.get("Workers Launched", node.get("Workers Planned", 0))) for node in nodes(plan["Plan"]))
 
 
 def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Sequence[int]) -> Iterator[Observation]:
-    """The sum over the queries for each repetition, where all have run."""
+    """The sum over the queries for each repetition in which all have run."""
     if not every or any(number not in times for number in every):
         return
     sums = [sum(times[number][place] for number in every) for place in range(repetitions)]

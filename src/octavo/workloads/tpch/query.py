@@ -19,8 +19,8 @@ from octavo.workloads.base import RunningPiece
 from octavo.workloads.tpch import usage
 from octavo.workloads.tpch.answers import Row, as_text
 
-# By level of the factor `explain`: how auto_explain looks at the run. A clock for every row would be part of what is
-# measured, so that none reads it.
+# By level of the factor `explain`, the settings of auto_explain. None reads a clock for every row, which would be
+# included in the measurement.
 EXPLAIN = {"analyze": "on", "plan": "off", "off": None}
 _MOST_PLAN = 4 * 1024**2
 _CANCEL_SECONDS = 10.0
@@ -42,10 +42,10 @@ class Ran:
 
 @dataclass(slots=True)
 class RunningQuery:
-    """A query that can be waited for in parts, so that its server may be paused in between.
+    """A query that the caller can wait for in parts, so that its server may be paused in between.
 
     `cpu` counts this process's CPU seconds. The device's counters are those of the parts: between them the device
-    works for others.
+    serves others.
     """
 
     session: "Session"
@@ -57,14 +57,15 @@ class RunningQuery:
     cpu: float = 0.0
 
     def go(self) -> None:
-        """Sends it. Raises psycopg.Error."""
+        """Sends the query. Raises psycopg.Error."""
         connection = self.session.connection.pgconn
         connection.send_query(self.query.encode())
         while connection.flush():
             select.select((), (connection.socket,), ())
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after so long at the most. Raises psycopg.Error when the connection is lost."""
+        """Waits at most so many seconds. Returns whether it has ended. Raises psycopg.Error when the connection is
+        lost."""
         cpu, device = time.thread_time(), usage.device_counters(self.server)
         ended = self._wait(seconds)
         self.cpu += time.thread_time() - cpu
@@ -87,11 +88,11 @@ class RunningQuery:
         self.session.connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def end(self, seconds: float) -> Ran:
-        """Its result, after it has ended and taken so long. Raises like `Session.run`."""
+        """The result, after it has ended and taken so many seconds. Raises the errors of `Session.run`."""
         cpu = time.thread_time()
         rows = self._rows()
         self.cpu += time.thread_time() - cpu
-        texts = tuple(self.session.texts)  # what is set from here on has plans, too
+        texts = tuple(self.session.texts)  # later SET commands have plans, too
         used = usage.between(self.before, usage.snapshot(self.server))
         used = replace(used, seconds=seconds, device=self.device)
         if self.captures:
@@ -131,8 +132,8 @@ class Session:
                 self.set(f"auto_explain.{name}", str(value))
 
     def begin(self, server: Server, query: str, *, capture: bool = True) -> RunningQuery:
-        """A query that has not been sent yet, with its plan where the session captures plans and unless `capture` is
-        false. Raises psycopg.Error."""
+        """A query that has not been sent yet. Its plan is captured if the session captures plans and `capture` is true.
+        Raises psycopg.Error."""
         captures = self._captures and capture
         if captures:
             self.set("auto_explain.log_min_duration", "0")
@@ -140,13 +141,14 @@ class Session:
         return RunningQuery(self, server, query, captures, usage.snapshot(server))
 
     def run(self, server: Server, query: str, *, capture: bool = True) -> Ran:
-        """Runs the query once. Raises psycopg.Error but for the timeout, OctavoError when no plan came with it."""
+        """Runs the query once. Raises psycopg.Error except for the timeout, OctavoError when no plan came with it."""
         running = self.begin(server, query, capture=capture)
         return running.end(run_whole(running, self.timeout))
 
     def capture_ratio(self, server: Server, query: str) -> float | None:
-        """Time with plan capture over time without it, by three runs: without, with, without, so that a slow drift of
-        the machine cancels. None where the session captures no plans, or a run was cut off. Raises as `run` does."""
+        """The time with plan capture over the time without it, from three runs: without, with, without, so that a slow
+        drift of the machine cancels. None if the session captures no plans, or a run was cancelled. Raises the errors
+        of `run`."""
         if not self._captures:
             return None
         first, captured, last = (self.run(server, query, capture=one) for one in (False, True, False))
@@ -155,21 +157,21 @@ class Session:
         return 2 * captured.seconds / (first.seconds + last.seconds)
 
     def plan_beforehand(self, query: str) -> None:
-        """Plans it without running it: reads the catalogs, which is no part of a warm run."""
+        """Plans the query without running it, which reads the catalogs outside of a warm run."""
         self.connection.execute(b"EXPLAIN " + query.encode())
 
     def capture_nested(self) -> None:
-        """From now on every plan is kept, also those of queries within statements."""
+        """From now on keeps every plan, including those of queries within statements."""
         if self._captures:
             self.set("auto_explain.log_nested_statements", "on")
             self.set("auto_explain.log_min_duration", "0")
 
     def captured(self) -> list[Mapping[str, Any]]:
-        """The plans that are kept. Raises OctavoError for an invalid plan."""
+        """The kept plans. Raises OctavoError for an invalid plan."""
         return [document(text) for text in self.texts]
 
     def set(self, name: str, value: str) -> None:
-        """A setting of the session. Raises psycopg.Error."""
+        """Sets a parameter of the session. Raises psycopg.Error."""
         self.connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
     def _keep(self, notice: psycopg.errors.Diagnostic) -> None:
@@ -179,7 +181,8 @@ class Session:
 
 
 def run_whole(running: RunningPiece, timeout: float) -> float:
-    """Sends it, waits until it has ended, and cancels it after `timeout` seconds. Returns how long it took.
+    """Starts the piece, waits until it has ended, and cancels it after `timeout` seconds. Returns its duration in
+    seconds.
 
     Raises psycopg.Error.
     """
@@ -198,7 +201,7 @@ def _last(texts: Sequence[str]) -> Mapping[str, Any]:
 
 
 def document(text: str) -> Mapping[str, Any]:
-    """The plan that auto_explain wrote, checked. Raises OctavoError when it is none."""
+    """Parses and checks a plan written by auto_explain. Raises OctavoError when it is not one."""
     if len(text) > _MOST_PLAN:
         raise OctavoError(f"a plan of {len(text):,} characters is not one of TPC-H's")
     try:

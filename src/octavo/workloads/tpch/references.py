@@ -10,21 +10,21 @@ from octavo.workloads.tpch.answers import Row
 from octavo.workloads.tpch.duckdb_tpch import ORDERED_BY, QUERIES, RANDOM_TEXT, known
 
 _COUNTS_COMMENTS = 13
-# The first result of each query at a scale, by scale factor and query, and its order, which trials of an earlier Octavo
-# did not keep: what no reference covers is compared with it.
+# The first result of each query, by scale factor and query, and its order, which trials of an earlier Octavo did not
+# store. Queries without a reference answer are compared with it.
 _first: dict[tuple[str, int], tuple[str, str]] = {}
 _BETWEEN = "/"
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The reference answers at a scale factor; without any (None) only cells are compared with each other."""
+    """The reference answers at a scale factor. Without any (None) cells are only compared with each other."""
 
     scale: str
     of_query_13: Sequence[Row] | None
 
     def check(self, number: int, rows: Sequence[Row], where: str) -> str:
-        """The digests of a correct result, for the trial's facts: of its rows, and of their order. `where` names the
+        """The digests of a correct result for the trial's facts: of its rows, and of their order. `where` describes the
         query.
 
         Raises OctavoError if it differs from the reference answer, or from another trial's result.
@@ -48,7 +48,7 @@ class References:
 
 
 def recall(scale: str, results: Mapping[str, str]) -> None:
-    """The identities of an earlier trial's results, by item (`q1`); the first one of a query counts."""
+    """Records the identities of an earlier trial's results, by item (`q1`). The first one of a query counts."""
     for number in QUERIES:
         if (identity := results.get(f"q{number}")) is not None:
             digest, _, order = identity.partition(_BETWEEN)
@@ -58,9 +58,9 @@ def recall(scale: str, results: Mapping[str, str]) -> None:
 
 
 def references(server: Server, scale: str) -> References:
-    """Those of a scale factor, computed or read now, so that nothing of it falls into the measured time.
+    """The references of a scale factor, computed or read now, outside of the measured time.
 
-    Raises HostError or OctavoError when they cannot be had.
+    Raises HostError or OctavoError when they are not available.
     """
     has_answers = float(scale) in known().answers
     return References(scale, orders_by_customer.answer(server, scale) if has_answers else None)

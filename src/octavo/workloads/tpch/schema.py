@@ -5,7 +5,7 @@ Columns and types are those of clause 1.4, in its order, which is also the gener
 ones.
 """
 
-# Rows at scale factor 1 (clause 4.2.5); region and nation have as many at every scale.
+# Rows at scale factor 1 (clause 4.2.5); region and nation have the same number at every scale.
 ROWS = {
     "region": 5, "nation": 25, "part": 200_000, "supplier": 10_000, "partsupp": 800_000, "customer": 150_000,
     "orders": 1_500_000, "lineitem": 6_001_215,
@@ -47,7 +47,7 @@ _FOREIGN = (
     ("partsupp", "ps_suppkey", "supplier"), ("customer", "c_nationkey", "nation"), ("orders", "o_custkey", "customer"),
     ("lineitem", "l_orderkey", "orders"), ("lineitem", "l_partkey, l_suppkey", "partsupp"),
 )  # fmt: skip
-# Columns that no primary key begins with.
+# Columns that are not the first of any primary key.
 _INDEXED = (
     ("nation", "n_regionkey"), ("supplier", "s_nationkey"), ("partsupp", "ps_suppkey"), ("customer", "c_nationkey"),
     ("orders", "o_custkey"), ("orders", "o_orderdate"), ("lineitem", "l_partkey, l_suppkey"),

@@ -30,8 +30,8 @@ METRICS = (CPU, CPU_SHARE, CPU_WAIT_SHARE, READS, READ_BYTES, WRITES, WRITTEN_BY
 
 @dataclass(frozen=True, slots=True)
 class UsageSnapshot:
-    """Counters at one time: seconds that the server's processes had on a processor and waited for one, and the
-    device's counters, None where it has none."""
+    """Counters at one time: the seconds that the server's processes ran on a processor and waited for one, and the
+    device's counters, None without a device."""
 
     at: float
     cpu: float
@@ -42,7 +42,7 @@ class UsageSnapshot:
 @dataclass(frozen=True, slots=True)
 class QueryUsage:
     """The use in `seconds`: CPU seconds of the server's processes, and their wait for a processor; the growth of the
-    device's counters, None if it has none."""
+    device's counters, None without a device."""
 
     seconds: float
     cpu: float
@@ -51,7 +51,7 @@ class QueryUsage:
 
 
 def snapshot(server: Server) -> UsageSnapshot:
-    """Now. Processes that have ended count with their parent, which is in ticks of the kernel (1/100 s mostly)."""
+    """Takes a snapshot. Ended processes count with their parent, in ticks of the kernel (usually 1/100 s)."""
     used, waited = (sum(each) for each in zip((0.0, 0.0), *_cpu(server.process.pid), strict=True))
     return UsageSnapshot(time.perf_counter(), used, waited, device_counters(server))
 
@@ -72,7 +72,7 @@ def grown(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tupl
 
 
 def added(device: tuple[int, ...] | None, part: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The growth of the counters in one part more, of parts between which the device works for others."""
+    """The growth of the counters including one more part; between parts the device serves others."""
     return device if part is None else tuple(map(sum, zip(device or (0,) * len(part), part, strict=True)))
 
 
@@ -107,8 +107,8 @@ def _cpu(postmaster: int) -> Iterator[tuple[float, float]]:
 
 
 def device_counters(server: Server) -> tuple[int, ...] | None:
-    """Of the device below the data directory: reads and bytes, writes and bytes, milliseconds that it was busy, and
-    those of all its requests. None where it has none."""
+    """The counters of the device below the data directory: reads and bytes, writes and bytes, milliseconds that it was
+    busy, and those of all its requests. None without a device."""
     from octavo._core import device_statistics
 
     try:

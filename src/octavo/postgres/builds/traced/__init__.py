@@ -8,14 +8,14 @@ import hashlib
 from importlib import resources
 
 HEADER = "pg_trace.h"
-# Beside the build directory, in which the compiler runs.
+# Relative to the build directory, in which the compiler runs.
 DIRECTORY = "traced"
-# Before any -I for `#include "pg_trace.h"` (gcc's manual, "Directory Options").
+# Has precedence over any -I for `#include "pg_trace.h"` (gcc's manual, "Directory Options").
 COMPILER_FLAG = f"-iquote../{DIRECTORY}"
 LINKER_FLAGS = ("-Wl,--wrap=MarkBufferDirty", "-Wl,--wrap=MarkBufferDirtyHint")
-# The probes have these arguments since this version.
+# The first version whose probes have these arguments.
 SINCE = 16
-# What the server's program contains.
+# A text in the server's program that identifies a tracing build.
 MARK = b"octavo traced build 2"
 
 
@@ -25,5 +25,5 @@ def header() -> str:
 
 
 def digest() -> str:
-    """The header's sha256: another one makes another build."""
+    """The header's sha256: a changed header makes another build."""
     return hashlib.sha256(header().encode()).hexdigest()

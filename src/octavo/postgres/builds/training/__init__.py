@@ -12,7 +12,8 @@ from importlib import resources
 # Meson's option for a build that uses a profile ("Built-in options", b_pgo), and the one that makes it.
 USE, GENERATE = "-Db_pgo=use", "-Db_pgo=generate"
 FILL = "fill.sql"
-# pgbench's arguments, one line a run. Counts and no times: what is executed does not depend on the machine's speed.
+# pgbench's arguments, one line per run. They give counts, not times, so the executed code does not depend on the
+# machine's speed.
 RUNS = (
     ("--builtin=tpcb-like", "--transactions=400"),
     ("--builtin=simple-update", "--transactions=400", "--protocol=prepared"),
@@ -25,7 +26,7 @@ INITIALIZE = ("--initialize", "--quiet", "--scale=2")
 
 
 def is_trained(options: Sequence[str]) -> bool:
-    """Whether a build with these options of meson is optimized by a profile."""
+    """Whether a build with these meson options is profile-guided."""
     return USE in options
 
 
@@ -36,5 +37,5 @@ def files() -> dict[str, str]:
 
 
 def digest() -> str:
-    """The sha256 of everything that the training executes."""
+    """The sha256 of everything that the training runs."""
     return hashlib.sha256(repr((INITIALIZE, RUNS, files())).encode()).hexdigest()
