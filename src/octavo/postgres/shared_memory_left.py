@@ -75,8 +75,8 @@ def remove(since: float, account: Account) -> bool:
 
     These are System V segments whose creator has ended and to which no process is attached, and POSIX segments of that
     age that no process maps: control segments, whose postmasters have then ended, and the segments that they list.
-    Otherwise they stay, about a megabyte. So does the control segment of a postmaster that was killed before it wrote to
-    it, because its owner cannot be told.
+    Otherwise they stay, about a megabyte. So does the control segment of a postmaster that was killed before it wrote
+    to it, because its owner cannot be told.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while any(one.attached for one in _segments(since, account.uid)) and time.monotonic() < deadline:
