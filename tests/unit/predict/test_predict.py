@@ -250,6 +250,13 @@ def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
     assert text.exit_code == 0 and "64 kB WAL" in " ".join(text.output.split())
 
 
+def test_the_cpu_of_reads_from_a_known_device_is_a_limitation(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace")
+    known, unknown = (predict(Request(path, memory=12 * MB, device=device)) for device in ("iops=500", None))
+    assert any("as much CPU as in the trace" in one for one in known["limitations"])
+    assert not any("as much CPU as in the trace" in one for one in unknown["limitations"])
+
+
 def test_names_in_a_page_are_escaped(tmp_path: Path) -> None:
     document = predict(Request(made(tmp_path / "t.octrace")))
     document["sizes"][0]["troubles"] = ["<script>alert(1)</script>"]
