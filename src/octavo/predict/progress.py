@@ -6,9 +6,10 @@ number of accesses. This number changes as a table becomes older: an update that
 another page and the index.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy
 
 # With fewer commits than this the transactions are not counted by them.
 FEWEST_COMMITS = 100
@@ -58,8 +59,5 @@ def is_by_stretch(commits: Sequence[tuple[float, float]]) -> bool:
 
 def between(points: Sequence[tuple[float, float]], place: float) -> float:
     """The value at a place, linear between the ordered points; outside of them the value of the first or last point."""
-    at = bisect_left(points, place, key=lambda point: point[0])
-    if at == 0 or at == len(points):
-        return points[min(at, len(points) - 1)][1]
-    (first, before), (last, after) = points[at - 1], points[at]
-    return before + (after - before) * (place - first) / (last - first)
+    places, values = zip(*points, strict=True)
+    return float(numpy.interp(place, places, values))
