@@ -53,21 +53,18 @@ class LiveCounters:
     busy: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def take(
-    device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc"), sys: Path = Path("/sys")
-) -> LiveCounters:
+def take(device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc")) -> LiveCounters:
     """Takes one reading. The counters that are most expensive to read come last."""
     at, disks, swapped = time.monotonic(), read_diskstats(proc), _swapped(proc)
-    every = _busy_disks(proc)
-    busy, server = _busy(device, sys) if device else None, asked()
+    busy, server = _busy_disks(proc), asked()
     here = postmaster is not None
     return LiveCounters(
         at, disks.get(device) if device else None, swapped, server,
         _fetched(postmaster, proc) if postmaster is not None else None,
-        busy,
+        busy.get(device) if device else None,
         _dirtied(server.checkpointer, proc) if here and server and server.checkpointer else None,
         disks,
-        every,
+        busy,
     )  # fmt: skip
 
 
@@ -96,7 +93,7 @@ def live_facts(
             continue
         found += _of_disk(where, name, after.disks[name].since(before.disks[name]), seconds)
         if name in before.busy and name in after.busy:
-            found.append(_busy_share(where, name, before.busy[name], after.busy[name], seconds, "/proc/diskstats"))
+            found.append(_busy_share(where, name, before.busy[name], after.busy[name], seconds))
     if before.disk is None or after.disk is None:
         found.append(Fact("live.device.", unknown="the data directory's disk is not counted here"))
     else:
@@ -104,8 +101,7 @@ def live_facts(
     if before.busy_ms is None or after.busy_ms is None:
         found.append(Fact("live.device.busy_share", unknown="the kernel does not report how busy the disk is"))
     else:
-        file = f"/sys/block/{device}/stat"
-        found.append(_busy_share("live.device.", device, before.busy_ms, after.busy_ms, seconds, file))
+        found.append(_busy_share("live.device.", device, before.busy_ms, after.busy_ms, seconds))
     if before.swapped_pages is None or after.swapped_pages is None:
         found.append(Fact("live.swapped_pages_per_second", unknown="/proc/vmstat cannot be read"))
     else:
@@ -138,9 +134,9 @@ def _of_disk(where: str, device: str | None, disk: DiskTotals, seconds: float) -
     ]
 
 
-def _busy_share(where: str, device: str | None, before: int, after: int, seconds: float, file: str) -> Fact:
+def _busy_share(where: str, device: str | None, before: int, after: int, seconds: float) -> Fact:
     share = min(1.0, max(0, after - before) / 1000 / seconds)
-    return Fact(f"{where}busy_share", share, f"{file}: io_ticks of {device}")
+    return Fact(f"{where}busy_share", share, f"/proc/diskstats: io_ticks of {device}")
 
 
 def _busy_disks(proc: Path) -> dict[str, int]:
@@ -183,13 +179,6 @@ def _of_server(before: ServerCounters | None, after: ServerCounters | None, seco
         *found,
         Fact(name, after.oldest_active_seconds > seconds, "pg_stat_activity: xact_start of active sessions"),
     ]
-
-
-def _busy(device: str, sys: Path) -> int | None:
-    try:
-        return int((sys / "block" / device / "stat").read_text().split()[9])
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _swapped(proc: Path) -> int | None:
