@@ -76,6 +76,7 @@ def test_a_real_file_has_curves(tmp_path_factory: pytest.TempPathFactory) -> Non
     sizes = [point["bytes"] for point in document["depth_1"]]
     assert sizes[0] == document["smallest_request_bytes"]
     assert all(larger == 2 * smaller for smaller, larger in pairwise(sizes))
+    assert document["cpu_us_per_read"] > 0 and any("µs of CPU" in sentence for sentence in sentences(document))
     assert all(point["latency_us"] > 0 for point in document["depth_1"] + document["depth_32"])
     assert document["bytes_per_second_ceiling"] >= max(point["bytes_per_second"] for point in document["depth_32"])
     assert [watched["bytes"] for watched in document["watched"]] == [sizes[0], sizes[-1]]

@@ -26,6 +26,8 @@ _FULL = 0.9
 _LARGEST_SHIFTED = 256
 # Data blocks, and what compression or the operating system makes of them.
 _SMALLEST_PAGE, _LARGEST_PAGE = 1024, 65536
+# Requests up to this size hardly take more CPU than the smallest one: their median is the CPU time of a read.
+_MOSTLY_PER_REQUEST = 32768
 _FEWEST = 64  # a file holds this many of the largest requests, so that reads are in many places
 
 
@@ -68,6 +70,10 @@ def probe(asked: Probe) -> dict[str, Any]:
             "bend_bytes": line.bend,
             "largest_error": line.largest_error,
         },
+        "cpu_us_per_read": median(
+            [point["cpu_us_per_request"] for point in single if point["bytes"] <= _MOSTLY_PER_REQUEST]
+            or [single[0]["cpu_us_per_request"]]
+        ),
         "requests_per_second_ceiling": max(point["requests_per_second"] for point in many),
         "bytes_per_second_ceiling": max(point["bytes_per_second"] for point in many),
         "bandwidth_from_bytes": smallest_reaching(sizes, [point["bytes_per_second"] for point in many], _FULL),
@@ -133,6 +139,7 @@ def _point(asked: Probe, size: int, seconds: float, depth: int) -> dict[str, Any
         "latency_us": outcome.latency(0.5) * 1e6,
         "requests_per_second": outcome.requests / outcome.seconds,
         "bytes_per_second": outcome.bytes / outcome.seconds,
+        "cpu_us_per_request": outcome.cpu_seconds / outcome.requests * 1e6,
     }
 
 

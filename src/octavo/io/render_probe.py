@@ -44,6 +44,7 @@ def sentences(document: dict[str, Any]) -> list[str]:
             "device, so these are not its figures; octavo io FILE --make SIZE makes one that is whole"
         )
     lines.append(_latency(document["latency_line"]))
+    lines.append(f"one at a time, a read takes {document['cpu_us_per_read']:,.0f} µs of CPU")
     ceiling = human_size(document["bytes_per_second_ceiling"])
     lines.append(
         f"limits, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, 90 % of "

@@ -50,6 +50,11 @@ class Assumptions:
     """To read a block from the kernel, not counting the copy of its bytes."""
     cpu_byte: float = 0.25e-9
     """To copy a byte and to compute its checksum."""
+    device_cpu: float = 2.0
+    """CPU to read from the device, not counting bytes, as a multiple of that of a read by `octavo io probe`: a server
+    also switches to another process, and has other data in the CPU's caches."""
+    device_byte: float = 0.8e-9
+    """To allocate a byte of the page cache and to reclaim another one, for a read from the device."""
     waits: float = 0.5
     """The share of the recorded waits (time that CPU does not explain) that was spent on reads from the device."""
     latency: float = 0.5e-3
@@ -108,12 +113,14 @@ def variations(
     *,
     sampled: bool = False,
     after_checkpoint: bool = False,
+    probed: bool = True,
 ) -> list[Variation]:
     """The variations of a prediction. The ends of what is not measured are judgements; docs/predict.md gives the
     reasons.
 
     `image_fill` is the counted fill of a cycle's images, None where it was not counted. `after_checkpoint`: the
-    prediction is for the time after a checkpoint, when many evicted pages may still be dirty at the end.
+    prediction is for the time after a checkpoint, when many evicted pages may still be dirty at the end. `probed`: the
+    CPU time of a read was measured.
     """
     fill = "fill of the pages in full-page images"
     found = [
@@ -133,6 +140,8 @@ def variations(
         Variation("other load on the machine", "pace", -1.0, 1.0),
         Variation("CPU to read a block", "cpu_request", 1e-6, 4e-6),
         Variation("CPU to copy and check a byte", "cpu_byte", 0.1e-9, 0.6e-9),
+        Variation("CPU to read from the device", "device_cpu", *((1.0, 4.0) if probed else (0.5, 6.0))),
+        Variation("CPU of the page cache for a byte read", "device_byte", 0.2e-9, 2e-9),
         Variation("waits of the recorded transactions", "waits", 0.0, 1.0),
         Variation("latency of the device", "latency", 0.1e-3, 1.5e-3),
         Variation("other CPU time that depends on the page size", "other_cpu", -0.02, 0.02),

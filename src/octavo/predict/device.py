@@ -24,6 +24,8 @@ class Device:
     latency: float | None = None
     latency_bytes: float | None = None
     largest_request: int | None = None
+    cpu: float | None = None
+    """CPU seconds of a read of a few kB that bypasses the page cache."""
     is_throttled: bool = False
     """Its limits are set by Linux (block/blk-throttle.c), as for a run's devices: reads and writes wait in separate
     queues (throtl_service_queue). The flush of a volatile write cache, which fdatasync sends after the write
@@ -90,6 +92,7 @@ def _probed(path: Path) -> Device:
             _number(found["bytes_per_second_ceiling"]),
             _number(line["latency_us"]) / 1e6 if line else None,
             _number(line["bytes_per_second"]) if line else None,
+            cpu=None if (cpu := found.get("cpu_us_per_read")) is None else _number(cpu) / 1e6,
         )
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}; octavo io probe --format json makes it"

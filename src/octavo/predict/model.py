@@ -20,6 +20,11 @@ _STEPS = 60
 _LONGEST_WAIT = 1e3
 # With fewer reads per transaction than this the device's speed does not matter.
 _HARDLY_READS = 0.02
+_BLOCK_WRITES = ("dirty_evictions", "writer_writes", "checkpoint_writes")
+# CPU seconds of a read from a device that was not probed: about 3 µs of kernel code without a hypervisor (half the
+# time of a read from a fast SSD: Y. Zhong et al., "XRP", OSDI 2022), and 25 µs were seen in a virtual machine
+# (docs/experiments/prediction.md); in between.
+_CPU_OF_A_READ = 11e-6
 # The number of iterations until speed and full-page images agree.
 _ROUNDS = 6
 
@@ -38,7 +43,7 @@ def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variat
     one = given.base_rates[0]
     return variations(
         assumed.commits_a_sync, given.clients, layouts, known,
-        sampled=bool(one.errors), after_checkpoint=bool(one.since_checkpoint),
+        sampled=bool(one.errors), after_checkpoint=bool(one.since_checkpoint), probed=given.device.cpu is not None,
     )  # fmt: skip
 
 
@@ -49,6 +54,8 @@ class Work:
     reads: float
     requests: float
     requested_bytes: float
+    block_written_bytes: float
+    """Bytes that the server writes to the kernel, without WAL."""
     device_reads: float | None
     device_read_bytes: float | None
     device_writes: float | None
@@ -92,6 +99,7 @@ def work(
         reads=reads,
         requests=each["requests"] * kept * wide,
         requested_bytes=each["requested_bytes"] * kept * wide,
+        block_written_bytes=sum(each[name] for name in _BLOCK_WRITES) * size.data_block,
         device_reads=below[0],
         device_read_bytes=below[1],
         device_writes=below[2] if trace.has_changes else None,
@@ -148,15 +156,26 @@ def _below(
 
 
 def cpu(found: Work, size: Size, own: Work, assumed: Assumptions, given: Conditions) -> float | None:
-    """CPU seconds per transaction: as recorded, adjusted for the change in reads and WAL."""
+    """CPU seconds per transaction: as recorded, adjusted for the change in reads, from kernel and device, and WAL."""
     if given.trace.cpu_each is None:
         return None
     more = (found.requests - own.requests) * assumed.cpu_request
-    amount = found.requested_bytes - own.requested_bytes
+    amount = found.requested_bytes - own.requested_bytes + found.block_written_bytes - own.block_written_bytes
     if found.wal is not None and own.wal is not None:
         amount += found.wal.images - own.wal.images
-    whole = given.trace.cpu_each * (1 + assumed.other_cpu * given.octaves(size)) + more + amount * assumed.cpu_byte
+    more += amount * assumed.cpu_byte + _more_reading(found, own, assumed, given.device)
+    whole = given.trace.cpu_each * (1 + assumed.other_cpu * given.octaves(size)) + more
     return max(whole, 0.1 * given.trace.cpu_each)
+
+
+def _more_reading(found: Work, own: Work, assumed: Assumptions, device: Device) -> float:
+    """CPU seconds per transaction of more reads from the device than recorded, beyond those of reads from the page
+    cache; 0 if the recorded server's are not known."""
+    if found.device_reads is None or own.device_reads is None:
+        return 0.0
+    each = assumed.device_cpu * (_CPU_OF_A_READ if device.cpu is None else device.cpu)
+    amount = (found.device_read_bytes or 0.0) - (own.device_read_bytes or 0.0)
+    return (found.device_reads - own.device_reads) * each + amount * assumed.device_byte
 
 
 def busy(found: Work, device: Device) -> float:

@@ -308,11 +308,10 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
             "device's reads (interval: none to all); if the recorded server hardly read from it, the TPS of sizes "
             "that do read is unknown"
         )
-    elif device.is_known and request.memory is not None:
+    elif device.cpu is None and request.memory is not None:
         found.append(
-            "reads from the device are predicted to take its time, and as much CPU as in the trace: if the recorded "
-            "server hardly read from it, TPS on a fast device, where the CPU is the limit, is too high; its ratio to "
-            "the recorded block is affected less"
+            f"the CPU time of a read from {device.name} is not known, and matters on a fast device: octavo io probe "
+            "--format json measures it; the ratio of TPS to the recorded block is affected less"
         )
     if any(0 < one.cache_first_hits < 1 for many in rates.values() for one in many):
         found.append("the simulated page cache did not fill: first accesses of pages have an interval")

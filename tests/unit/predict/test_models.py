@@ -145,6 +145,9 @@ def test_a_probe_is_a_device(tmp_path: Path) -> None:
     )
     found = device_of(str(file))
     assert found.requests == 5e4 and found.waited(2, 8192) == pytest.approx(2 * 80e-6 + 8192 / 2e9)
+    assert found.cpu is None  # an earlier version's probe
+    file.write_text('{"cpu_us_per_read": 25, ' + file.read_text()[1:])
+    assert device_of(str(file)).cpu == pytest.approx(25e-6)
     file.write_text("{}")
     with pytest.raises(UsageError, match="io probe"):
         device_of(str(file))

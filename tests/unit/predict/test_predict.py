@@ -250,11 +250,30 @@ def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
     assert text.exit_code == 0 and "64 kB WAL" in " ".join(text.output.split())
 
 
-def test_the_cpu_of_reads_from_a_known_device_is_a_limitation(tmp_path: Path) -> None:
-    path = made(tmp_path / "t.octrace")
-    known, unknown = (predict(Request(path, memory=12 * MB, device=device)) for device in ("iops=500", None))
-    assert any("as much CPU as in the trace" in one for one in known["limitations"])
-    assert not any("as much CPU as in the trace" in one for one in unknown["limitations"])
+def test_reads_from_a_probed_device_take_the_cpu_that_was_probed(tmp_path: Path) -> None:
+    path, probe = made(tmp_path / "t.octrace"), tmp_path / "probe.json"
+
+    def with_cpu(**measured: float) -> dict[str, Any]:
+        probe.write_text(
+            json.dumps({"requests_per_second_ceiling": 1e6, "bytes_per_second_ceiling": 1e10, "latency_line": None}
+                       | measured)
+        )  # fmt: skip
+        return predict(Request(path, memory=12 * MB, device=str(probe)))
+
+    little, much, unknown = with_cpu(cpu_us_per_read=10), with_cpu(cpu_us_per_read=30), with_cpu()
+
+    def figure(document: dict[str, Any], block: int, name: str) -> float:
+        return by_block(document)[block][name]["value"]
+
+    def more(block: int, name: str) -> float:
+        return figure(much, block, name) - figure(little, block, name)
+
+    reads = [figure(little, block, "device_reads_per_transaction") for block in (8192, 1024)]
+    assert reads[1] < 0.98 * reads[0]
+    cpu = more(1024, "cpu_us_per_transaction") - more(8192, "cpu_us_per_transaction")
+    assert cpu == pytest.approx(2.0 * (30 - 10) * (reads[1] - reads[0]), rel=0.01)
+    said = [any("the CPU time of a read" in line for line in one["limitations"]) for one in (much, unknown)]
+    assert said == [False, True]
 
 
 def test_names_in_a_page_are_escaped(tmp_path: Path) -> None:
