@@ -118,7 +118,7 @@ def test_a_rule_is_explained() -> None:
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
         (("--bindir", "/x"), "give --pgdata too"),
         (("--watch", "10ms"), "at least 1s"),
-        (("--watch", "10", "--pgdata", "/x"), "--watch is about running servers"),
+        (("--watch", "10", "--pgdata", "/x"), "--watch needs running servers"),
         (("--shared-buffers", "1GB"), "has no effect without --before-start"),
         (("--pgdata", "/nowhere"), "No such file or directory; name the data directory, or use --before-start"),
         (("--pgdata", "/proc"), "is not a data directory; before initdb: .* octavo doctor --before-start"),

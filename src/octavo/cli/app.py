@@ -70,7 +70,7 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print Octavo's version.")
     ] = False,
 ) -> None:
-    """Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload here."""
+    """Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload and hardware."""
     del version  # its callback has ended the command
 
 

@@ -35,12 +35,15 @@ def make(
     data_segment: Annotated[str, typer.Option(help="Table segment file size (RELSEG_SIZE): 1GB to 64GB.")] = "1GB",
     pg: Annotated[str, typer.Option(help="Versions, comma-separated: 18 for the newest available, or 18.6.")] = "18",
     matrix: Annotated[
-        bool, typer.Option("--matrix", help="All data blocks with all WAL blocks; sizes that are given limit it.")
+        bool,
+        typer.Option(
+            "--matrix", help="Every data block with every WAL block; --data-block and --wal-block limit them."
+        ),
     ] = False,
     source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
     trust_checksum: Annotated[
         bool,
-        typer.Option("--trust-checksum", help="Accept a release unknown to Octavo by the sha256 published beside it."),
+        typer.Option("--trust-checksum", help="For a release unknown to Octavo, trust the sha256 published beside it."),
     ] = False,
     compiler: Annotated[str, typer.Option(help="C compilers on the PATH, comma-separated.")] = "gcc",
     flags: Annotated[list[str] | None, typer.Option(help="Extra C compiler flag, such as -O3; repeatable.")] = None,
@@ -52,15 +55,19 @@ def make(
     traced: Annotated[
         bool, typer.Option("--traced", help="Build servers that record page accesses for octavo trace (16 or later).")
     ] = False,
-    prove: Annotated[int, typer.Option(min=0, help="Rebuild this many from scratch and compare every file.")] = 0,
+    prove: Annotated[
+        int, typer.Option(min=0, help="Rebuild this many builds from scratch and compare every file.")
+    ] = 0,
     smoke_test: Annotated[
-        bool, typer.Option("--smoke-test", help="Run initdb, a server, pgbench and pg_checksums on each.")
+        bool, typer.Option("--smoke-test", help="Run initdb, a server, pgbench and pg_checksums of each build.")
     ] = False,
     crash_test: Annotated[
         bool,
-        typer.Option("--crash-test", help="Kill a server of each while it writes, and check the data after recovery."),
+        typer.Option(
+            "--crash-test", help="Kill a server of each build while it writes, and check the data after recovery."
+        ),
     ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each build.")] = False,
     suite: Annotated[
         str,
         typer.Option(
@@ -68,18 +75,19 @@ def make(
         ),
     ] = "all",
     check_operations: Annotated[
-        bool, typer.Option("--check-operations", help="Test backup, replication, upgrade and migration on each.")
+        bool, typer.Option("--check-operations", help="Test backup, replication, upgrade and migration on each build.")
     ] = False,
-    package: Annotated[PackageFormat | None, typer.Option(help="Make an installable package of each.")] = None,
+    package: Annotated[PackageFormat | None, typer.Option(help="Make an installable package of each build.")] = None,
     output: Annotated[Path, typer.Option(help="Directory for packages.")] = Path(),
     with_extension: Annotated[
-        Path | None, typer.Option(help="Build the PGXS extension in this directory against each.")
+        Path | None, typer.Option(help="Build the PGXS extension in this directory against each build.")
     ] = None,
     format: Annotated[TableFormat, typer.Option(help="Output format of the checks.")] = TableFormat.text,
 ) -> None:
     """Build PostgreSQL at any block size, into a cache.
 
-    Prints the prefix of each build. Lists are combined; builds that differ only in their sizes share one source tree.
+    Prints the prefix of each build. Every combination of the lists is built; builds that differ only in their sizes
+    share one source tree.
 
     \b
     Examples:
