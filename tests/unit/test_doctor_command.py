@@ -116,7 +116,7 @@ def test_a_rule_is_explained() -> None:
     ("arguments", "said"),
     [
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
-        (("--bindir", "/x"), "give --pgdata too"),
+        (("--bindir", "/x"), "--bindir has no effect without --pgdata"),
         (("--watch", "10ms"), "at least 1s"),
         (("--watch", "10", "--pgdata", "/x"), "--watch needs running servers"),
         (("--shared-buffers", "1GB"), "has no effect without --before-start"),
