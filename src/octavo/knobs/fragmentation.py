@@ -33,7 +33,9 @@ from octavo.knobs.drop_caches import drop_caches
 from octavo.units import format_size, human_size, parse_percentage, parse_size
 
 _NONE = "none"
-_ALLOWED = "none, or how much of free memory and what is in the way, such as 100%/movable, 90%/pinned or 2GB/pinned"
+_ALLOWED = (
+    "none, or how much free memory to fragment and with which pages, such as 100%/movable, 90%/pinned or 2GB/pinned"
+)
 _PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 # The memory that stays free while filling, in addition to the kernel's reclaim marks.

@@ -19,7 +19,7 @@ from octavo.units import format_size, parse_size
 
 _SYS = Path("/sys")
 
-FACTOR = Factor("huge_pages", "run", "pages of shared memory", "off", size("64kB", "16GB", "off"))
+FACTOR = Factor("huge_pages", "run", "huge page size of shared memory", "off", size("64kB", "16GB", "off"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _PRIORITY = "32767"
 class ZramSwap:
     """A device of this size before compression."""
 
-    factor = Factor("zram_swap", "run", "compressed swap in memory", "none", size("1MB", "1TB", "none"))
+    factor = Factor("zram_swap", "run", "size of the compressed swap in memory", "none", size("1MB", "1TB", "none"))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs the kernel's zram and the programs."""

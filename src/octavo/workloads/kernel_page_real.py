@@ -128,7 +128,7 @@ class KernelPageReal:
     """Runs the query once, cold, on this host or on an emulated machine."""
 
     factors = (
-        Factor("table", "cluster", "size of the fragmented table, a row a block", "400000kB", size("10MB", "4GB")),
+        Factor("table", "cluster", "size of the fragmented table, one row per block", "400000kB", size("10MB", "4GB")),
         Factor(
             "kernel", "run", "whose kernel: this host's, or an emulated one with this page (octavo vm)", HERE,
             one_of(HERE, "4kB", "16kB", "64kB"),

@@ -92,7 +92,7 @@ class KernelPage:
     """One client that runs the query repeatedly. A cold trial runs it once: a second run would not be cold."""
 
     factors = (
-        Factor("table", "cluster", "size of the fragmented table, a row a block", "800000kB", size("10MB", "1TB")),
+        Factor("table", "cluster", "size of the fragmented table, one row per block", "800000kB", size("10MB", "1TB")),
         Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
         parallel.FACTOR,
     )
