@@ -43,7 +43,9 @@ def make(
     source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
     trust_checksum: Annotated[
         bool,
-        typer.Option("--trust-checksum", help="For a release unknown to Octavo, trust the sha256 published beside it."),
+        typer.Option(
+            "--trust-checksum", help="For a release unknown to Octavo, trust the sha256 published next to it."
+        ),
     ] = False,
     compiler: Annotated[str, typer.Option(help="C compilers on the PATH, comma-separated.")] = "gcc",
     flags: Annotated[list[str] | None, typer.Option(help="Extra C compiler flag, such as -O3; repeatable.")] = None,

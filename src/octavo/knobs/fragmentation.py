@@ -114,7 +114,7 @@ class FragmentationKnob:
         limit = _room_of_group(place.proc)
         if limit is not None and limit[0] < wanted:
             return (
-                f"it takes {human_size(wanted)} for a moment, but the memory limit of this process's group "
+                f"it takes {human_size(wanted)} temporarily, but the memory limit of this process's group "
                 f"({limit[1]}) has room for {human_size(limit[0])}"
             )
         return None

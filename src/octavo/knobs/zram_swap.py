@@ -83,13 +83,13 @@ def undo_swap(entry: Entry) -> Undone | None:
     if entry["boot_id"] != boot_id() or device not in swaps():
         return None
     if _bytes(entry["device"]) != entry["bytes"]:
-        return Undone("left", f"left the swap {device}: it is no longer the one that Octavo set up")
+        return Undone("left", f"left swap on {device}: it is no longer the one that Octavo set up")
     finished = subprocess.run(["swapoff", device], check=False, capture_output=True, text=True, start_new_session=True)
     if device in swaps():
         return Undone(
-            "failed", f"could not end the swap {device}: {' '.join(finished.stderr.split())}; will be tried again"
+            "failed", f"could not disable swap on {device}: {' '.join(finished.stderr.split())}; will be tried again"
         )
-    return Undone("put back", f"ended the swap {device}")
+    return Undone("put back", f"disabled swap on {device}")
 
 
 def undo_zram(entry: Entry) -> Undone | None:
