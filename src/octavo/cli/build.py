@@ -193,7 +193,7 @@ def make(
 
 
 def _refuse_ignored(context: typer.Context, *, check: bool, check_operations: bool, package: bool) -> None:
-    """Raises UsageError for an option of something that is not to be done."""
+    """Raises UsageError for an option of a check or package that was not requested."""
     needs = {
         "suite": "" if check else "--check",
         "format": "" if check or check_operations else "--check or --check-operations",
@@ -203,7 +203,7 @@ def _refuse_ignored(context: typer.Context, *, check: bool, check_operations: bo
 
 
 def _check_runs(specs: "list[BuildSpec]") -> None:
-    """Raises HostError when builds are to be run that cannot be on this host."""
+    """Raises HostError when a test would run builds that this host cannot run."""
     from octavo.errors import HostError
     from octavo.postgres.builds.cross import cannot_run
 
@@ -213,7 +213,8 @@ def _check_runs(specs: "list[BuildSpec]") -> None:
 
 
 def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: Path | None, journal: "Journal") -> int:
-    """Proves some of the builds, drawn at random, and says how each came out."""
+    """Compares randomly drawn builds with builds from scratch, and prints each result. Returns the exit code: 1 when
+    one differs."""
     from octavo.cli.progress import build_progress
     from octavo.postgres.builds.prove import draw, prove, replace_derived
     from octavo.units import human_duration
@@ -241,7 +242,7 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
 
 
 def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
-    """Tries every build; the first that fails ends it."""
+    """Tests every build. Raises OctavoError at the first failure."""
     from octavo.host.children import server_account
     from octavo.postgres.smoke import smoke_test
 
@@ -252,7 +253,7 @@ def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
 
 
 def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
-    """Tries every build, and tells of each. Returns the exit code: 1 when one failed."""
+    """Tests every build and prints each result. Returns the exit code: 1 when one failed."""
     from octavo.errors import OctavoError
     from octavo.host.children import server_account
     from octavo.postgres.crash_test import crash_test

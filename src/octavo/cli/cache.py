@@ -147,15 +147,15 @@ def limit_datasets(
 
 
 def _short(key: str, value: str) -> str:
-    """A level that speaks for itself stands alone, a number needs its name, a digest its beginning."""
+    """A level as listed: a word alone, a number with its name, a digest shortened."""
     if key.endswith("_sha256"):
         return f"{key.removesuffix('_sha256')} {value[:12]}"
     return f"{key} {value}" if value[0].isdigit() else value
 
 
 def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "tuple[list[Load], list[Image]]":
-    """The datasets and the images that are to go. Raises UsageError for an unknown name, and when it is not said in one
-    way what to remove."""
+    """The datasets and the images to remove. Raises UsageError for an unknown name, and unless they are chosen in
+    exactly one way."""
     import time
 
     from octavo.errors import UsageError

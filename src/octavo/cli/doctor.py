@@ -267,7 +267,7 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
 
 
 def _look(patients: "list[ExaminedServer]", seconds: float) -> dict[str, Any]:
-    """All of them; the time is watched once for each."""
+    """The report of all servers, whose observation shares the seconds."""
     from octavo.doctor import examine, report
 
     return report.document(examine.look_at(patients, seconds / len(patients)))

@@ -139,8 +139,8 @@ def run(
 
 
 def _counters() -> "HostCounters | None":
-    """The host's counters before the libraries of a run are loaded: while that is done others are watched. None where
-    they cannot be read, which the check of the host will say."""
+    """The host's counters before the libraries of a run are loaded, so that other programs are observed meanwhile. None
+    if they cannot be read, which the check of the host reports."""
     from octavo.home import octavo_home
     from octavo.host.checks.base import counters_now
 
