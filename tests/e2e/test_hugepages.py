@@ -60,7 +60,7 @@ def test_the_plan_fits_the_terminal(octavo: Octavo, columns: str) -> None:
     [
         (["plan", "--pgdata", "/nowhere", "--dsn", ""], "give one of them"),
         (["plan", "--pgdata", "/nowhere"], "not a data directory"),
-        (["plan", "--bindir", "/usr/bin"], "give --pgdata too"),
+        (["plan", "--bindir", "/usr/bin"], "has no effect without --pgdata"),
         (["plan", "--page-size", "3kB"], "huge pages of"),
         (["apply"], "no server given"),
         (["plan", "--dsn", "password=secret bogus"], "--dsn is not a connection string"),

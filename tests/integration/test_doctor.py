@@ -275,7 +275,7 @@ def test_what_is_held_twice_is_measured(server: Server) -> None:
         assert share["value"] > 0.5
         assert part["facts"]["server.buffers.used_bytes"]["value"] <= 16 * 1024**2
         (result,) = [one for one in part["results"] if one["rule"] == "double-buffering"]
-        assert result["status"] == "ok" and "in the page cache, too" in result["text"]
+        assert result["status"] == "ok" and "also in the page cache" in result["text"]
     finally:
         with server.connect("octavo") as connection:
             connection.execute("DROP TABLE held")

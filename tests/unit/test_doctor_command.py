@@ -116,9 +116,9 @@ def test_a_rule_is_explained() -> None:
     ("arguments", "said"),
     [
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
-        (("--bindir", "/x"), "give --pgdata too"),
+        (("--bindir", "/x"), "--bindir has no effect without --pgdata"),
         (("--watch", "10ms"), "at least 1s"),
-        (("--watch", "10", "--pgdata", "/x"), "--watch is about running servers"),
+        (("--watch", "10", "--pgdata", "/x"), "--watch needs running servers"),
         (("--shared-buffers", "1GB"), "has no effect without --before-start"),
         (("--pgdata", "/nowhere"), "No such file or directory; name the data directory, or use --before-start"),
         (("--pgdata", "/proc"), "is not a data directory; before initdb: .* octavo doctor --before-start"),

@@ -458,7 +458,7 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
          "gp2 gives 250 MB/s while it bursts, then 150 MB/s; "),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 600.0,
                                 "live.device.read_bytes_per_second": 149.0 * MB},
-         "bound by requests: gp2 gives 600/s"),
+         "limited by IOPS: gp2 gives 600/s"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0, "live.device.read_bytes_per_second": 248.0 * MB,
                                 "host.device.size_bytes": 334 * GB}, "gp2 gives 250 MB/s; that is"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0, "live.device.read_bytes_per_second": 127.0 * MB,
@@ -479,13 +479,13 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
          "for a changed block of 8 kB up to 128 kB are written: 8.0 times the bytes"),
         # 100 MB/s of 8 kB: the thread counts 12,500 and 781 in powers of ten; 90 disks against 6.
         ("scan-requests", SMALL_READS, "12,800 requests/s; with 128 kB per request "
-         "800. In rotating disks of 140 per second each: 92 against 6"),
+         "800. With 140 IOPS per rotating disk that is 92 disks against 6"),
         # 138 GB of shared_buffers, 80 connections, 192 GB: 25 GB of page tables were published.
         ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
                                        "host.memory.total_bytes": 192 * GB}, "at max_connections = 80: 21.6 GB (11 %)"),
         ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
         ("work-mem", {"setting.work_mem": GB, "setting.max_connections": 100, "setting.hash_mem_multiplier": 2.0},
-         "one hash in each session is 200 GB"),
+         "one hash table in each session is 200 GB"),
         ("transparent-huge-pages", {"host.thp.enabled": "always", "host.memory.page_bytes": 64 * kB}, "take 512 MB"),
         ("transparent-huge-pages", {"host.thp.enabled": "always", "host.thp.shmem": "always"}, "and shared_buffers by"),
         ("wal-block", {"host.fs.block_bytes": 64 * kB}, "a commit of one block writes 64 kB: 8 times the bytes"),

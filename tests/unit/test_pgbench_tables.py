@@ -62,12 +62,12 @@ def test_sizes_are_those_that_were_seen() -> None:
 
 
 def test_medium_without_room_is_told() -> None:
-    with pytest.raises(UsageError, match=r"medium fits memory but not shared_buffers: 400 MB .* 4 times"):
+    with pytest.raises(UsageError, match=r"medium has to fit memory but not shared_buffers: 400 MB .* 4 times"):
         make_cells(small_plan(scale=["medium"], memory=["400MB"], shared_buffers=["128MB"]))
 
 
 def test_buffers_that_hold_less_than_scale_1_are_told() -> None:
-    with pytest.raises(UsageError, match=r"scale small: .* hold less than pgbench's scale 1 of such rows, which is"):
+    with pytest.raises(UsageError, match=r"scale small: .* are less than pgbench's scale 1 with such rows, "):
         size(scale="small", shared_buffers="16MB")
 
 

@@ -49,7 +49,7 @@ from octavo.postgres.builds.spec import BuildSpec
         ("[factors]", '[factors]\nsettings.shared_buffers = "1GB"', ["shared_buffers", "the factor"]),
         ("[factors]", '[factors]\nsettings.Data_Checksums = "on"', ["the factor checksums"]),
         ("[factors]", '[factors]\nsettings.port = 5432', ["setting port", "reserved"]),
-        ("[factors]", '[factors]\n"settings.work mem" = "1MB"', ["'work mem'", "not a setting's name"]),
+        ("[factors]", '[factors]\n"settings.work mem" = "1MB"', ["'work mem'", "not a valid setting name"]),
         ("[factors]", '[settings]\nmin_wal_size = "1GB"\n[factors]', ["[settings]", "the factor recycled_wal"]),
         ("[factors]", '[settings]\njit = "on"\n[factors]\nsettings.jit = "off"', ["[settings]", "settings.jit"]),
         ('data_block = "8kB"', 'data_block = "8kB"\nsettings.jit = "on"', ["baseline.settings.jit", "[factors]"]),

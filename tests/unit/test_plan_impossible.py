@@ -48,7 +48,7 @@ def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
         (plan_with({"wal_buffers": "128kB"}, wal_block="64kB"), ["128kB is below", "4 WAL blocks (256kB)", "silently"]),
         (plan_with({"wal_buffers": "4GB"}), ["wal_buffers 4GB", "2 GB"]),
         (plan_with(memory="128MB"), ["memory limit of 128MB", "shared_buffers of 128MB"]),
-        (plan_with(memory="1200MB", shared_buffers="1GB", data_block="1kB"), ["1.18 GB", "kept for each buffer"]),
+        (plan_with(memory="1200MB", shared_buffers="1GB", data_block="1kB"), ["1.18 GB", "metadata of each buffer"]),
         (plan_with(wal_segment="256MB"), ["recycled_wal 384MB", "two WAL segments of 256MB"]),
         # "max_wal_size" must be at least twice "wal_segment_size"
         (plan_with({"max_wal_size": "16"}, recycled_wal="32MB"), ["max_wal_size 16", "two WAL segments of 16MB"]),

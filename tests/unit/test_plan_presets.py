@@ -162,8 +162,8 @@ def test_a_plan_may_name_its_usual_size() -> None:
 @pytest.mark.parametrize(
     ("text", "size", "names"),
     [
-        (SIZED, "full", ["no size 'full'", "quick, here"]),
-        (TEXT, "quick", ["no size 'quick'", "no [sizes]"]),
+        (SIZED, "full", ["unknown size 'full'", "quick, here"]),
+        (TEXT, "quick", ["unknown size 'quick'", "no [sizes]"]),
         (SIZED.replace("[sizes.quick]", "[sizes.tiny]"), None, ["sizes.tiny", "quick, here, full"]),
         (SIZED.replace("rounds = 9", 'name = "other"'), "here", ["sizes.here.name", "same in every size"]),
         (SIZED.replace("rounds = 9", "round = 9"), "here", ["unknown key 'round'", "rounds"]),

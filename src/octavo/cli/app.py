@@ -70,7 +70,7 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print Octavo's version.")
     ] = False,
 ) -> None:
-    """Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload here."""
+    """Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload and hardware."""
     del version  # its callback has ended the command
 
 
@@ -118,7 +118,7 @@ def main() -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Stands /dev/null in for what was closed (`octavo … >&-`), so that no file opened later takes its place."""
+    """Opens /dev/null for closed standard streams (`octavo … >&-`), so that no file opened later gets their numbers."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -221,7 +221,7 @@ def _of_a_server(error: Exception) -> str | None:
 
 
 def _in_a_line(text: str, context: typer.Context | None) -> str:
-    """Click's message in a line of ours; where it knows the command that was called wrongly, with the way out.
+    """Click's message in one line; with a context, also the command that shows the help.
 
     >>> _in_a_line("No such command 'repot'. Did you mean 'report'?", None)
     "octavo: no such command 'repot'; did you mean 'report'?"

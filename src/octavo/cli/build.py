@@ -35,12 +35,17 @@ def make(
     data_segment: Annotated[str, typer.Option(help="Table segment file size (RELSEG_SIZE): 1GB to 64GB.")] = "1GB",
     pg: Annotated[str, typer.Option(help="Versions, comma-separated: 18 for the newest available, or 18.6.")] = "18",
     matrix: Annotated[
-        bool, typer.Option("--matrix", help="All data blocks with all WAL blocks; sizes that are given limit it.")
+        bool,
+        typer.Option(
+            "--matrix", help="Every data block with every WAL block; --data-block and --wal-block limit them."
+        ),
     ] = False,
     source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
     trust_checksum: Annotated[
         bool,
-        typer.Option("--trust-checksum", help="Accept a release unknown to Octavo by the sha256 published beside it."),
+        typer.Option(
+            "--trust-checksum", help="For a release unknown to Octavo, trust the sha256 published next to it."
+        ),
     ] = False,
     compiler: Annotated[str, typer.Option(help="C compilers on the PATH, comma-separated.")] = "gcc",
     flags: Annotated[list[str] | None, typer.Option(help="Extra C compiler flag, such as -O3; repeatable.")] = None,
@@ -52,15 +57,19 @@ def make(
     traced: Annotated[
         bool, typer.Option("--traced", help="Build servers that record page accesses for octavo trace (16 or later).")
     ] = False,
-    prove: Annotated[int, typer.Option(min=0, help="Rebuild this many from scratch and compare every file.")] = 0,
+    prove: Annotated[
+        int, typer.Option(min=0, help="Rebuild this many builds from scratch and compare every file.")
+    ] = 0,
     smoke_test: Annotated[
-        bool, typer.Option("--smoke-test", help="Run initdb, a server, pgbench and pg_checksums on each.")
+        bool, typer.Option("--smoke-test", help="Run initdb, a server, pgbench and pg_checksums of each build.")
     ] = False,
     crash_test: Annotated[
         bool,
-        typer.Option("--crash-test", help="Kill a server of each while it writes, and check the data after recovery."),
+        typer.Option(
+            "--crash-test", help="Kill a server of each build while it writes, and check the data after recovery."
+        ),
     ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each build.")] = False,
     suite: Annotated[
         str,
         typer.Option(
@@ -68,18 +77,19 @@ def make(
         ),
     ] = "all",
     check_operations: Annotated[
-        bool, typer.Option("--check-operations", help="Test backup, replication, upgrade and migration on each.")
+        bool, typer.Option("--check-operations", help="Test backup, replication, upgrade and migration on each build.")
     ] = False,
-    package: Annotated[PackageFormat | None, typer.Option(help="Make an installable package of each.")] = None,
+    package: Annotated[PackageFormat | None, typer.Option(help="Make an installable package of each build.")] = None,
     output: Annotated[Path, typer.Option(help="Directory for packages.")] = Path(),
     with_extension: Annotated[
-        Path | None, typer.Option(help="Build the PGXS extension in this directory against each.")
+        Path | None, typer.Option(help="Build the PGXS extension in this directory against each build.")
     ] = None,
     format: Annotated[TableFormat, typer.Option(help="Output format of the checks.")] = TableFormat.text,
 ) -> None:
     """Build PostgreSQL at any block size, into a cache.
 
-    Prints the prefix of each build. Lists are combined; builds that differ only in their sizes share one source tree.
+    Prints the prefix of each build. Every combination of the lists is built; builds that differ only in their sizes
+    share one source tree.
 
     \b
     Examples:
@@ -183,7 +193,7 @@ def make(
 
 
 def _refuse_ignored(context: typer.Context, *, check: bool, check_operations: bool, package: bool) -> None:
-    """Raises UsageError for an option of something that is not to be done."""
+    """Raises UsageError for an option of a check or package that was not requested."""
     needs = {
         "suite": "" if check else "--check",
         "format": "" if check or check_operations else "--check or --check-operations",
@@ -193,7 +203,7 @@ def _refuse_ignored(context: typer.Context, *, check: bool, check_operations: bo
 
 
 def _check_runs(specs: "list[BuildSpec]") -> None:
-    """Raises HostError when builds are to be run that cannot be on this host."""
+    """Raises HostError when a test would run builds that this host cannot run."""
     from octavo.errors import HostError
     from octavo.postgres.builds.cross import cannot_run
 
@@ -203,7 +213,8 @@ def _check_runs(specs: "list[BuildSpec]") -> None:
 
 
 def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: Path | None, journal: "Journal") -> int:
-    """Proves some of the builds, drawn at random, and says how each came out."""
+    """Compares randomly drawn builds with builds from scratch, and prints each result. Returns the exit code: 1 when
+    one differs."""
     from octavo.cli.progress import build_progress
     from octavo.postgres.builds.prove import draw, prove, replace_derived
     from octavo.units import human_duration
@@ -231,7 +242,7 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
 
 
 def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
-    """Tries every build; the first that fails ends it."""
+    """Tests every build. Raises OctavoError at the first failure."""
     from octavo.host.children import server_account
     from octavo.postgres.smoke import smoke_test
 
@@ -242,7 +253,7 @@ def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
 
 
 def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
-    """Tries every build, and tells of each. Returns the exit code: 1 when one failed."""
+    """Tests every build and prints each result. Returns the exit code: 1 when one failed."""
     from octavo.errors import OctavoError
     from octavo.host.children import server_account
     from octavo.postgres.crash_test import crash_test

@@ -108,9 +108,7 @@ def list_cache(
             f"{human_size(row['bytes_shared']):>7}  {row['last_used'][:16].replace('T', ' ')}  {row['path']}"
             + (f"  with {', '.join(unusual)}" if unusual else "")
         )
-    print(
-        f"{human_count(len(rows), 'build')}, {human_size(size_together(builds))} on disk; what builds share counts once"
-    )
+    print(f"{human_count(len(rows), 'build')}, {human_size(size_together(builds))} on disk; shared files counted once")
 
 
 def remove_builds(
@@ -120,12 +118,12 @@ def remove_builds(
     data_block: Annotated[str | None, typer.Option(help="Builds with this data block.")] = None,
     wal_block: Annotated[str | None, typer.Option(help="Builds with this WAL block.")] = None,
     pg: Annotated[str | None, typer.Option(help="Builds of this version: 18, or 18.6.")] = None,
-    unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
+    unused_for: Annotated[str | None, typer.Option(help="Builds not used for this long, such as 30d.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove builds by name, or those that match all conditions.
 
-    Running builds are kept, and none is removed while a run measures on this host.
+    Builds with running processes are kept, and none is removed while a run measures on this host.
 
     Example: octavo build rm --unused-for 30d --dry-run
     """
@@ -200,7 +198,8 @@ def execute(
 ) -> None:
     """Run a program with a build's programs first on the PATH.
 
-    The exit code is the program's. It runs as you: as root, only use builds and extensions from trusted sources.
+    The exit code is the program's. It runs with your privileges: as root, use only builds and extensions from trusted
+    sources.
 
     Example: octavo build exec --data-block 4kB -- psql -h /tmp -c 'show block_size'
     """

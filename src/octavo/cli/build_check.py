@@ -70,6 +70,6 @@ class _CheckProgress:
         self._doing = doing
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Clears the line."""
         if self._live:
             print("\r\x1b[K", end="", file=unguarded(sys.stderr), flush=True)

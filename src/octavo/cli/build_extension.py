@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def with_extension(builds: Sequence["Build"], directory: Path, journal: "Journal") -> None:
-    """Builds the extension against every build, tries it on a server of each, and prints a line for each.
+    """Builds the extension against every build, tests it on a server of each, and prints a line for each.
 
     Raises OctavoError at the end when it does not work in every one of them.
     """

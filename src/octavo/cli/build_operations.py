@@ -16,7 +16,7 @@ _SCHEMA_VERSION = 1
 
 
 def check_operations(builds: Sequence["Build"], journal: "Journal", format: TableFormat) -> int:
-    """Tries the operations with each build and prints what came out. Returns the exit code: 1 when one failed."""
+    """Tests the operations with each build and prints the results. Returns the exit code: 1 when one failed."""
     from octavo.cli.output import print_json
     from octavo.operations import check_operations as check
     from octavo.postgres.builds.cache import list_builds
@@ -54,7 +54,7 @@ def _print_table(report: "OperationsReport") -> None:
 
 
 def _sentence(report: "OperationsReport") -> str:
-    """How many went how, in words."""
+    """The number of operations with each result, in words."""
     counts = {
         result: sum(outcome.result == result for outcome in report.outcomes) for result in ("ok", "failed", "skipped")
     }

@@ -67,7 +67,9 @@ def remove_datasets(
         typer.Argument(metavar="NAME...", help="Names, as listed by octavo cache ls and octavo vm list."),
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="All datasets and images.")] = False,
-    unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
+    unused_for: Annotated[
+        str | None, typer.Option(help="Datasets and images not used for this long, such as 30d.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove datasets and images of emulated machines.
@@ -117,9 +119,7 @@ def remove_datasets(
 
 @cache.command("limit")
 def limit_datasets(
-    size: Annotated[
-        str | None, typer.Argument(metavar="SIZE", help="Upper limit on their disk space, such as 50GB, or default.")
-    ] = None,
+    size: Annotated[str | None, typer.Argument(metavar="SIZE", help="Upper limit, such as 50GB, or default.")] = None,
 ) -> None:
     """Show or set the limit on the datasets' disk space.
 
@@ -143,19 +143,19 @@ def limit_datasets(
     )
     print(f"{human_size(disk_space.limit())} ({why}); the datasets take {human_size(taken)}")
     if chosen is not None and taken > chosen:
-        print("the next new dataset evicts the least recently used ones; octavo cache rm does it now")
+        print("the next new dataset evicts the least recently used ones; octavo cache rm removes datasets now")
 
 
 def _short(key: str, value: str) -> str:
-    """A level that speaks for itself stands alone, a number needs its name, a digest its beginning."""
+    """A level as listed: a word alone, a number with its name, a digest shortened."""
     if key.endswith("_sha256"):
         return f"{key.removesuffix('_sha256')} {value[:12]}"
     return f"{key} {value}" if value[0].isdigit() else value
 
 
 def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "tuple[list[Load], list[Image]]":
-    """The datasets and the images that are to go. Raises UsageError for an unknown name, and when it is not said in one
-    way what to remove."""
+    """The datasets and the images to remove. Raises UsageError for an unknown name, and unless they are chosen in
+    exactly one way."""
     import time
 
     from octavo.errors import UsageError

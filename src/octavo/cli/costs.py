@@ -34,13 +34,13 @@ def calibrate(
         CacheState, typer.Option(help="cold: pages come from the device; warm: from shared buffers.")
     ] = CacheState.cold,
     device: Annotated[
-        str, typer.Option(help="A level of the factor device: native, hdd, gp3:3000/125, iops=50,mbps=4.")
+        str, typer.Option(help="native: this machine's device; or with limits: hdd, gp3:3000/125, iops=50,mbps=4.")
     ] = "native",
     size: Annotated[str, typer.Option(help="Size of each of the two tables for cold reads.")] = "64MB",
     rounds: Annotated[int, typer.Option(min=2, max=100, help="Runs of each query.")] = 5,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Measure pages, rows, index entries, operators; print settings.
+    """Measure the planner's costs and print the settings for them.
 
     Starts a scratch server for each data block, building PostgreSQL if needed. With --dsn it creates a database
     octavo_costs_… for its tables and drops it; --cache cold then needs the server on this host.

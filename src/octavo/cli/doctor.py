@@ -42,7 +42,7 @@ def doctor(
         str | None, typer.Option(help="Connection string of a server; default: every server on this host.")
     ] = None,
     pgdata: Annotated[Path | None, typer.Option(help="Data directory of a running or stopped server.")] = None,
-    bindir: Annotated[Path | None, typer.Option(help="Directory of its programs, for --pgdata.")] = None,
+    bindir: Annotated[Path | None, typer.Option(help="With --pgdata: directory of the server's programs.")] = None,
     before_start: Annotated[
         bool, typer.Option("--before-start", help="Check whether initdb, or the start of a server, would fail here.")
     ] = False,
@@ -93,13 +93,13 @@ def doctor(
     if predict is not None and (
         before_start or any(one is not None for one in (pgdata, binary, facts, hosts, compare, watch))
     ):
-        raise UsageError("--predict is about a running server; give it alone or with --dsn")
+        raise UsageError("--predict needs a running server; give it alone or with --dsn")
     if bindir is not None and pgdata is None:
-        raise UsageError("--bindir is for the programs of --pgdata; give --pgdata too")
+        raise UsageError("--bindir has no effect without --pgdata; add --pgdata, or leave --bindir out")
     if not before_start:
         refuse_alone(context, {"shared_buffers": "--before-start"})
     if watch is not None and (before_start or any(one is not None for one in (pgdata, binary, facts, compare))):
-        raise UsageError("--watch is about running servers; give it alone or with --dsn")
+        raise UsageError("--watch needs running servers; give it alone or with --dsn")
     if explain is not None:
         _explain(explain, format)
     elif compare is not None:
@@ -216,7 +216,7 @@ def _found(
         for patient in patients:
             stack.callback(patient.close)
         if more and len(patients) != 1:
-            raise UsageError("--predict is about one server; name it with --dsn")
+            raise UsageError("--predict needs exactly one server; name it with --dsn")
         return report.document([*examine.look_at(patients, seconds, more), *refused])
 
 
@@ -267,7 +267,7 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
 
 
 def _look(patients: "list[ExaminedServer]", seconds: float) -> dict[str, Any]:
-    """All of them; the time is watched once for each."""
+    """The report of all servers, whose observation shares the seconds."""
     from octavo.doctor import examine, report
 
     return report.document(examine.look_at(patients, seconds / len(patients)))

@@ -106,9 +106,9 @@ def _print_needs(needs: "HostEstimate", indent: str = "") -> None:
     print(f"{indent}disk: about {human_size(needs.disk_bytes)} ({human_size(needs.free_bytes)} free)")
     if needs.again:
         what = human_count(needs.again, "trial")
-        print(f"{indent}parts of rounds: cells that do not fit at once; their baselines and controls add {what}")
+        print(f"{indent}rounds in parts: not all cells fit at once; repeated baselines and controls add {what}")
     if needs.uncounted:
-        print(f"{indent}not counted: further baselines and controls, if there are too few huge pages for all servers")
+        print(f"{indent}not counted: repeated baselines and controls, if there are too few huge pages for all servers")
 
 
 def _time(plan: "Plan", found: "Sequence[HostEstimate]") -> str:

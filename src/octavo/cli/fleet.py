@@ -187,7 +187,7 @@ def facts() -> None:
 
 @host.command("class")
 def print_class() -> None:
-    """Print what kind of host this is. `octavo run --fleet` calls it."""
+    """Print this host's class. `octavo run --fleet` calls it."""
     from octavo.lab.runnable import class_here
 
     print(class_here())
@@ -210,7 +210,7 @@ def host_estimate(
 
 @host.command("set-aside")
 def set_aside() -> None:
-    """Print the trials that no store will take, as JSON. `octavo fleet status` calls it."""
+    """Print the trials that could not be stored, as JSON. `octavo fleet status` calls it."""
     from octavo.cli.output import print_json
     from octavo.store.set_aside import SetAside
 

@@ -20,8 +20,8 @@ def refuse_before_command(context: typer.Context) -> None:
     """For a group whose command was called. Raises UsageError for options before it, which are the group's own."""
     for option in given(context).values():
         raise UsageError(
-            f"{context.command_path} {context.invoked_subcommand} does not use {option} before its name; put its own "
-            "options after its name"
+            f"{option} before {context.invoked_subcommand} has no effect; write the options of "
+            f"{context.command_path} {context.invoked_subcommand} after it"
         )
 
 

@@ -18,7 +18,7 @@ hugepages = typer.Typer(
 _Pgdata = Annotated[Path | None, typer.Option(help="Data directory (or configuration directory) of a stopped cluster.")]
 _Bindir = Annotated[
     Path | None,
-    typer.Option(help="Directory of its programs; default: from PATH, pg_config, or the packages' directories."),
+    typer.Option(help="Directory of the cluster's programs; default: PATH, pg_config, or the packages' directories."),
 ]
 _Dsn = Annotated[str | None, typer.Option(help="Connection string of a running server; '' for libpq's defaults.")]
 _Page = Annotated[
@@ -125,7 +125,7 @@ def verify(
 
 @hugepages.command()
 def undo(format: _Format = TableFormat.text) -> None:
-    """Restore the pools as before apply. Needs root.
+    """Restore the pools to their state before apply. Needs root.
 
     Pools that somebody else has changed since are left and reported.
 

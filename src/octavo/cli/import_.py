@@ -86,7 +86,7 @@ def csv(
 
 
 def _save(imported: "Imported", format: TableFormat) -> None:
-    """Stores it, and says what was taken and what was not."""
+    """Stores the run, and prints what was imported and what was left out."""
     from octavo.imports.run import save
     from octavo.store.address import store_address
     from octavo.units import human_count

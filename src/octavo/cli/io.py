@@ -80,21 +80,21 @@ def io(
     dsn: Annotated[str, typer.Option(help="Connection string of the server for --from-query.")] = "",
     max_request: Annotated[str | None, typer.Option(help="Largest combined request; default: 128kB.")] = None,
     hole: Annotated[int, typer.Option(min=0, help="Largest gap, in blocks, that is read through.")] = 0,
-    distance: Annotated[int, typer.Option(min=1, help="Blocks that fadvise announces ahead.")] = 32,
+    distance: Annotated[int, typer.Option(min=1, help="Prefetch distance of the policy fadvise, in blocks.")] = 32,
     depth: Annotated[int, typer.Option(min=1, help="Requests in flight with io_uring, per thread.")] = 32,
     threads: Annotated[int, typer.Option(min=1, help="Threads; each reads its share of the blocks.")] = 1,
     cache: Annotated[
-        Cache, typer.Option(help="State of the page cache before; cold: the files are dropped from it.")
+        Cache, typer.Option(help="Page cache before each measurement; cold: the files are dropped from it.")
     ] = Cache.cold,
     direct: Annotated[bool, typer.Option("--direct", help="Bypass the page cache (O_DIRECT).")] = False,
     readahead: Annotated[
-        ReadaheadAdvice, typer.Option(help="Access pattern for posix_fadvise.")
+        ReadaheadAdvice, typer.Option(help="Access pattern announced by posix_fadvise, which sets the readahead.")
     ] = ReadaheadAdvice.normal,
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Time limit of each measurement; default: 5 s; a block list: once.")
     ] = None,
     blocks: Annotated[int | None, typer.Option(min=1, help="Block limit of each measurement.")] = None,
-    bytes: Annotated[str | None, typer.Option(help="The same limit as a size.")] = None,
+    bytes: Annotated[str | None, typer.Option(help="Limit of each measurement as a size.")] = None,
     segments: Annotated[
         bool, typer.Option("--segments", help="Also read FILE.1, FILE.2 …, a table's segment files.")
     ] = False,
@@ -255,7 +255,7 @@ def _probe_writes(
     from octavo.io.render_write_probe import print_write_probe
     from octavo.io.write_probe import WriteProbe, write_probe
 
-    _check_probe(context, files, format, _WRITE_OPTIONS)
+    _check_probe(context, files, format, _WRITE_OPTIONS, " --write")
     total = seconds or _PROBE_SECONDS
     with IoProgress() as progress:
         document = write_probe(WriteProbe(files[0], total, seed, progress.probing(total), lose_device=lose_device))
@@ -265,11 +265,13 @@ def _probe_writes(
         print_write_probe(document, console())
 
 
-def _check_probe(context: typer.Context, files: list[Path], format: IoFormat, options: tuple[str, ...]) -> None:
+def _check_probe(
+    context: typer.Context, files: list[Path], format: IoFormat, options: tuple[str, ...], which: str = ""
+) -> None:
     for name, option in given(context).items():
         if name not in options:
             known = ", ".join(f"--{one.replace('_', '-')}" for one in options[1:])
-            raise UsageError(f"this octavo io probe has no {option}; it takes {known}")
+            raise UsageError(f"octavo io probe{which} does not take {option}; allowed: {known}")
     if len(files) != 1 or format is IoFormat.thread:
         raise UsageError(
             "octavo io probe takes one file or device, and prints text or json: octavo io probe /data/test"

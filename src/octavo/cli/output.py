@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """A console that honours NO_COLOR, pipes and narrow terminals, leaves names such as [x] alone, and lets nothing of
-    anybody's text move the cursor."""
+    """A console that honours NO_COLOR, pipes and narrow terminals, leaves names such as [x] alone, and replaces control
+    characters in text."""
     from rich.console import Console
     from rich.segment import Segment
 

@@ -41,7 +41,7 @@ def table(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Measured runs of each query, plan and size.")] = 3,
     timeout: Annotated[str, typer.Option(help="Time limit of a run.")] = "60s",
-    tries: Annotated[int, typer.Option(min=1, max=100_000, help="Most attempts to force a plan.")] = 1000,
+    tries: Annotated[int, typer.Option(min=1, max=100_000, help="Limit on attempts to force a plan.")] = 1000,
     shared_buffers: Annotated[str, typer.Option(help="shared_buffers of each server.")] = "512MB",
     setting: Annotated[
         list[str] | None, typer.Option("-c", "--setting", help="Setting for each session; repeatable.")
@@ -52,8 +52,8 @@ def table(
 ) -> None:
     """Force each page size's plans at the other sizes, and time them.
 
-    Servers of all sizes run at the same time, with TPC-H's tables; queries are warm and alternate. A plan is forced by
-    planner settings, which are searched for, and checked by its shape; plans that cannot be forced are listed.
+    Servers of all sizes run at the same time, with TPC-H's tables; queries run warm, in random order. A plan is forced
+    by planner settings, found by a search, and verified by its shape; plans that cannot be forced are listed.
 
     Example: octavo plans table --data-block 8kB,32kB --queries 7,8,9
     """

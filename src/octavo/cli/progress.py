@@ -118,7 +118,7 @@ class RunProgress:
             self._show(what, event.number - 1, event.total, self._left(event.total - event.number + 1))
 
     def _turns(self, event: TurnsGoOn) -> None:
-        """The ratios with their intervals close in while the round goes on; its last word stays on the screen."""
+        """Shows the ratios and their intervals while the round runs; the final ones stay on the screen."""
         if not event.ratios:
             return
         condition = event.ratios[0][0].condition

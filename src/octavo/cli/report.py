@@ -23,7 +23,9 @@ def report(
         typer.Option(help="Write a static site of all runs into this directory, replacing an earlier one."),
     ] = None,
     format: Annotated[ReportFormat, typer.Option(help="Output format.")] = ReportFormat.text,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow a running run until it ends; Ctrl-C quits.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow a run in progress until it ends; Ctrl-C quits.")
+    ] = False,
     series: Annotated[
         bool, typer.Option("--series", help="With --format json: include every sample of the instruments.")
     ] = False,

@@ -25,14 +25,17 @@ def run(
         typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Set a factor's levels; repeatable."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Upper limit on rounds, even within a budget.")] = None,
-    loads: Annotated[int | None, typer.Option(help="How often each cell's data is loaded.")] = None,
+    loads: Annotated[int | None, typer.Option(help="Number of independent loads of each cell's data.")] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=2**31 - 1, help="Seed of the random order; by default drawn at random and stored."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(metavar="quick|here|full", help="Size of the plan: minutes, about an hour, or hours and more."),
+        typer.Option(
+            metavar="quick|here|full",
+            help="Size of the plan: quick takes minutes, here about an hour, full hours or more.",
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -46,7 +49,8 @@ def run(
         typer.Option("--pgio-conf", metavar="FILE", help="Read levels from a pgio.conf, for plans with workload pgio."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Continue an interrupted run; a finished one with more --budget.")
+        str | None,
+        typer.Option(metavar="RUN", help="Continue an interrupted run, or with --budget extend a finished one."),
     ] = None,
     retry_failed: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat a run's failed and invalid trials, then continue it.")
@@ -135,8 +139,8 @@ def run(
 
 
 def _counters() -> "HostCounters | None":
-    """The host's counters before the libraries of a run are loaded: while that is done others are watched. None where
-    they cannot be read, which the check of the host will say."""
+    """The host's counters before the libraries of a run are loaded, so that other programs are observed meanwhile. None
+    if they cannot be read, which the check of the host reports."""
     from octavo.home import octavo_home
     from octavo.host.checks.base import counters_now
 

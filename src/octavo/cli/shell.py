@@ -21,7 +21,7 @@ def shell(
 ) -> None:
     """Start a scratch server with any block size, and psql on it.
 
-    Everything is removed when psql exits. The build is made if needed. Settings are PostgreSQL's defaults.
+    Everything is removed when psql exits. PostgreSQL is built if needed. Settings are PostgreSQL's defaults.
 
     \b
     Examples:

@@ -126,7 +126,7 @@ def cut(
     until = None if length is None else begin + parse_duration(length)
     with counting() as observe:
         accesses, missing = cut(file, out, begin, until, relation, observe)
-    lost = f"; of the source {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
+    lost = f"; {missing['accesses']:,} accesses are missing from {file}" if missing["accesses"] else ""
     console().print(f"{out}: {accesses:,} accesses{lost}")
 
 
@@ -164,7 +164,7 @@ def convert(
         raise UsageError(f"--to {target}: unknown format; allowed: {', '.join(WRITABLE)}")
     refuse_alone(context, {"page_size": "--from"})
     missing = export(file, target, out)
-    lost = f": of the trace {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
+    lost = f": {missing['accesses']:,} accesses are missing from {file}" if missing["accesses"] else ""
     console().print(f"{out}{lost}")
 
 

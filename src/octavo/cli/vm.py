@@ -33,11 +33,11 @@ def build_image(
         Path | None, typer.Option(help="Package (.deb) of a kernel to use instead of Debian's.")
     ] = None,
 ) -> None:
-    """Make an image: Debian's kernel with this page, and PostgreSQL.
+    """Make an image: Debian's kernel with this page size, PostgreSQL.
 
     Needed once; apt verifies the downloads.
 
-    octavo vm run uses an image with the same page and has the same default; octavo vm atomics uses one with 4kB.
+    octavo vm run uses an image of the same page size and has the same default; octavo vm atomics uses one of 4kB.
 
     \b
     Examples:
@@ -63,8 +63,8 @@ def run_command(
     machine: _MACHINE = "aarch64",
     cpu: Annotated[str | None, typer.Option(help="qemu CPU model, such as cortex-a72; default: all features.")] = None,
     memory: Annotated[str, typer.Option(help="Memory of the machine.")] = "1GB",
-    disk: Annotated[str, typer.Option(help="Size of its data disk, mounted on /scratch.")] = "4GB",
-    cpus: Annotated[int, typer.Option(min=1, max=8, help="Its processors.")] = 2,
+    disk: Annotated[str, typer.Option(help="Size of the data disk, mounted on /scratch.")] = "4GB",
+    cpus: Annotated[int, typer.Option(min=1, max=8, help="Number of processors.")] = 2,
     timeout: Annotated[str, typer.Option(help="Time limit of the machine.")] = "15min",
     copy: Annotated[list[Path] | None, typer.Option(help="File or directory to copy to /scratch; repeatable.")] = None,
     kernel_argument: Annotated[
@@ -96,7 +96,7 @@ def run_command(
         parse_duration(timeout),
     )  # fmt: skip
     if not limits.seconds:  # for timeout(1) that is no limit
-        raise UsageError(f"--timeout {timeout}: it must be longer")
+        raise UsageError(f"--timeout {timeout}: it must be above 0s")
     kind, page = machine_of(machine), page_of(kernel_page)
     files = {path.absolute().name: path for path in copy or []}
     if len(files) != len(copy or []):

@@ -19,7 +19,7 @@ def watch(
 ) -> None:
     """Watch a live server's memory pages, I/O sizes and WAL.
 
-    It only reads and needs no root; what is not visible is reported. Ctrl-C quits.
+    It only reads and needs no root; figures that it cannot read are reported. Ctrl-C quits.
 
     Example: octavo watch --dsn 'host=/run/postgresql dbname=shop' --once
     """

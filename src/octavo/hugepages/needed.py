@@ -133,7 +133,7 @@ def server_of(
     if pgdata is not None and dsn is not None:
         raise UsageError("--pgdata is for a stopped cluster and --dsn for a running server; give one of them")
     if bindir is not None and pgdata is None:
-        raise UsageError("--bindir is for the programs of --pgdata; give --pgdata too")
+        raise UsageError("--bindir has no effect without --pgdata; add --pgdata, or leave --bindir out")
     if pgdata is not None:
         from octavo.hugepages.stopped import asking
 

@@ -106,7 +106,7 @@ def _print_pools(screen: "Console", document: dict[str, Any]) -> None:
     for pool in document["pools"]:
         if len(pool["nodes"]) > 1 and pool["total"]:
             nodes = ", ".join(f"node {one['node']}: {one['total']} ({one['free']} free)" for one in pool["nodes"])
-            _say(screen, f"{human_size(pool['page_bytes'])} by memory node: {nodes}")
+            _say(screen, f"{human_size(pool['page_bytes'])} by NUMA node: {nodes}")
     if needed:
         _say(
             screen,

@@ -20,7 +20,7 @@ class Database:
              "transactions"),
         Rate(Metric("block_reads_per_second", "blocks read into shared buffers a second", "1/s"), "reads"),
         Rate(Metric("block_read_bytes_per_second", "read into shared buffers a second", "bytes/s"), "read_bytes"),
-        Ratio(Metric("buffer_hit_share", "blocks found in shared buffers", "fraction"), "hits", "lookups"),
+        Ratio(Metric("buffer_hit_share", "buffer hit ratio", "fraction"), "hits", "lookups"),
         Rate(Metric("rows_returned_per_second", "live rows that scans read a second (tup_returned)", "1/s"),
              "rows_returned"),
         Rate(Metric("rows_fetched_per_second", "live rows fetched by index scans a second (tup_fetched)", "1/s"),
@@ -28,7 +28,7 @@ class Database:
         Rate(Metric("rows_inserted_per_second", "rows inserted a second (tup_inserted)", "1/s"), "rows_inserted"),
         Rate(Metric("rows_updated_per_second", "rows updated a second (tup_updated)", "1/s"), "rows_updated"),
         Rate(Metric("rows_deleted_per_second", "rows deleted a second (tup_deleted)", "1/s"), "rows_deleted"),
-        Rate(Metric("temp_bytes_per_second", "temporary files a second", "bytes/s"), "temp_bytes"),
+        Rate(Metric("temp_bytes_per_second", "written to temporary files a second", "bytes/s"), "temp_bytes"),
         Gauge(Metric("connections", "connections to the database", "1"), "connections"),
         Total(Metric("block_reads", "blocks read into shared buffers", "1"), "reads"),
         Total(Metric("block_read_bytes", "read into shared buffers", "bytes"), "read_bytes"),
@@ -38,7 +38,7 @@ class Database:
             Metric("block_hits_per_transaction", "blocks found in shared buffers per transaction", "1"), "hits"
         ),
         PerTransaction(Metric("rows_updated_per_transaction", "rows updated per transaction", "1"), "rows_updated"),
-        Total(Metric("temp_bytes", "temporary files", "bytes"), "temp_bytes"),
+        Total(Metric("temp_bytes", "written to temporary files", "bytes"), "temp_bytes"),
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:

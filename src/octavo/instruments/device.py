@@ -28,8 +28,8 @@ class DeviceActivity:
         Rate(Metric("device_read_kb_per_second", "read a second (rkB/s)", "kB/s"), "read_bytes", _KB),
         Rate(Metric("device_written_kb_per_second", "written a second (wkB/s)", "kB/s"), "written_bytes", _KB),
         Rate(Metric("device_flushes_per_second", "flushes a second (f/s)", "1/s"), "flushes"),
-        Ratio(Metric("rareq_sz", "bytes a read (rareq-sz)", "bytes"), "read_bytes", "reads"),
-        Ratio(Metric("wareq_sz", "bytes a write (wareq-sz)", "bytes"), "written_bytes", "writes"),
+        Ratio(Metric("rareq_sz", "bytes per read (rareq-sz)", "bytes"), "read_bytes", "reads"),
+        Ratio(Metric("wareq_sz", "bytes per write (wareq-sz)", "bytes"), "written_bytes", "writes"),
         Ratio(Metric("r_await", "time of a read, queueing included (r_await)", "ms"), "read_milliseconds", "reads"),
         Ratio(Metric("w_await", "time of a write, queueing included (w_await)", "ms"), "write_milliseconds", "writes"),
         Ratio(Metric("f_await", "time of a flush (f_await)", "ms"), "flush_milliseconds", "flushes"),
@@ -46,10 +46,12 @@ class DeviceActivity:
         Total(Metric("device_reads", "reads at the device", "1"), "reads"),
         Total(Metric("device_writes", "writes at the device", "1"), "writes"),
         PerTransaction(
-            Metric("device_read_bytes_per_transaction", "device reads per transaction", "bytes"), "read_bytes"
+            Metric("device_read_bytes_per_transaction", "bytes read at the device per transaction", "bytes"),
+            "read_bytes",
         ),
         PerTransaction(
-            Metric("device_written_bytes_per_transaction", "device writes per transaction", "bytes"), "written_bytes"
+            Metric("device_written_bytes_per_transaction", "bytes written at the device per transaction", "bytes"),
+            "written_bytes",
         ),
         PerTransaction(
             Metric("device_read_requests_per_transaction", "device read requests per transaction", "1"), "reads"

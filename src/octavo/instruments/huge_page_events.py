@@ -42,12 +42,12 @@ class HugePageEvents:
         Total(Metric("thp_swpout", "huge pages swapped out whole", "1"), "thp_swpout"),
         Total(Metric("thp_swpout_fallback", "huge pages split to be swapped out", "1"), "thp_swpout_fallback"),
         Total(Metric("compact_stall", "direct compactions for a huge page", "1"), "compact_stall"),
-        Total(Metric("compact_success", "of those, successful", "1"), "compact_success"),
-        Total(Metric("compact_fail", "of those, failed", "1"), "compact_fail"),
+        Total(Metric("compact_success", "direct compactions that succeeded", "1"), "compact_success"),
+        Total(Metric("compact_fail", "direct compactions that failed", "1"), "compact_fail"),
         Total(Metric("compact_pages_moved", "pages scanned by compaction", "1"),
               "compact_migrate_scanned"),
-        Total(Metric("allocstall", "allocations that had to reclaim memory themselves", "1"), "allocstall"),
-        Gauge(Metric("free_huge_bytes", "free memory in pieces of a huge page or larger, least", "bytes"),
+        Total(Metric("allocstall", "allocations that had to reclaim memory (direct reclaim)", "1"), "allocstall"),
+        Gauge(Metric("free_huge_bytes", "free memory in blocks of a huge page or larger, minimum", "bytes"),
               "free_huge", whole="min"),
     )  # fmt: skip
 

@@ -19,7 +19,11 @@ class Pressure:
     period = 1.0
     asks_server = False
     figures: tuple[Figure, ...] = (
-        Rate(Metric("pressure_some", "share of the time in which a task waited for it", "fraction"), "some", 1e-6),
+        Rate(
+            Metric("pressure_some", "share of the time in which at least one task waited for it", "fraction"),
+            "some",
+            1e-6,
+        ),
         Rate(Metric("pressure_full", "share of the time in which all tasks waited for it", "fraction"), "full", 1e-6),
     )
 

@@ -26,7 +26,8 @@ class Pss:
     figures: tuple[Figure, ...] = (
         Gauge(Metric("process_pss_bytes", "memory of PostgreSQL's processes, shared pages counted once (Pss)", "bytes"),
               "pss", _KB),
-        Gauge(Metric("process_pss_shmem_bytes", "of it, shared memory (Pss_Shmem)", "bytes"), "shmem", _KB),
+        Gauge(Metric("process_pss_shmem_bytes", "shared memory of PostgreSQL's processes (Pss_Shmem)", "bytes"),
+              "shmem", _KB),
     )  # fmt: skip
 
     def __init__(self, budget_share: float = _BUDGET_SHARE) -> None:

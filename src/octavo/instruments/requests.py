@@ -28,9 +28,9 @@ class DeviceRequests:
     asks_server = False
     figures: tuple[Figure, ...] = (
         Rate(Metric("request_reads_per_second", "reads at the device a second, by process", "1/s"), "reads"),
-        Ratio(Metric("request_read_bytes", "bytes a read, by process", "bytes"), "read_bytes", "reads"),
+        Ratio(Metric("request_read_bytes", "bytes per read, by process", "bytes"), "read_bytes", "reads"),
         Rate(Metric("request_writes_per_second", "writes at the device a second, by process", "1/s"), "writes"),
-        Ratio(Metric("request_write_bytes", "bytes a write, by process", "bytes"), "written_bytes", "writes"),
+        Ratio(Metric("request_write_bytes", "bytes per write, by process", "bytes"), "written_bytes", "writes"),
         Total(Metric("requests_of_size", "requests at the device, by size", "1"), "requests"),
     )
 

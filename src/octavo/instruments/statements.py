@@ -13,7 +13,7 @@ _CALLS = Metric("statement_calls", "calls", "1")
 _TIME = Metric("statement_seconds", "time in the server, all calls", "seconds")
 _READS = Metric("statement_block_reads", "blocks read into shared buffers", "1")
 _HITS = Metric("statement_block_hits", "blocks found in shared buffers", "1")
-_TEMPORARY = Metric("statement_temp_blocks", "blocks of temporary files", "1")
+_TEMPORARY = Metric("statement_temp_blocks", "blocks of temporary files read and written", "1")
 _WAL = Metric("statement_wal_bytes", "WAL", "bytes")
 _COLUMNS = (
     (_CALLS, "calls", 1.0), (_TIME, "milliseconds", 1e-3), (_READS, "reads", 1.0), (_HITS, "hits", 1.0),

@@ -42,7 +42,7 @@ class Tlb:
         Total(Metric("itlb_load_misses", "instruction fetches that missed the TLB", "1"), "instruction_misses"),
         PerTransaction(Metric("dtlb_load_misses_per_transaction", "loads that missed the TLB, per transaction", "1"),
              "load_misses"),
-        Ratio(Metric("dtlb_load_miss_share", "loads that missed the TLB", "fraction"), "load_misses", "loads"),
+        Ratio(Metric("dtlb_load_miss_share", "share of loads that missed the TLB", "fraction"), "load_misses", "loads"),
         Ratio(Metric("instructions_per_cycle", "instructions per cycle", "1"), "instructions", "cycles"),
     )  # fmt: skip
 

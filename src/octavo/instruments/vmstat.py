@@ -33,8 +33,8 @@ class Vmstat:
         Rate(Metric("paged_in_kb_per_second", "read from all devices (bi)", "kB/s"), "pgpgin"),
         Rate(Metric("paged_out_kb_per_second", "written to all devices (bo)", "kB/s"), "pgpgout"),
         Rate(Metric("page_faults_per_second", "page faults a second", "1/s"), "pgfault"),
-        Rate(Metric("major_faults_per_second", "page faults with I/O a second", "1/s"), "pgmajfault"),
-        Rate(Metric("pages_scanned_per_second", "pages scanned to be reclaimed a second", "1/s"), "pgscan"),
+        Rate(Metric("major_faults_per_second", "major page faults (with I/O) a second", "1/s"), "pgmajfault"),
+        Rate(Metric("pages_scanned_per_second", "pages scanned for reclaim a second", "1/s"), "pgscan"),
         Rate(Metric("pages_reclaimed_per_second", "pages reclaimed a second", "1/s"), "pgsteal"),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ class WaitEvents:
     period = 0.1
     asks_server = True
     figures: tuple[Figure, ...] = (
-        Ratio(Metric("wait_event_share", "samples of active sessions in this wait event", "fraction"),
+        Ratio(Metric("wait_event_share", "share of the samples of active sessions in this wait event", "fraction"),
               "seen", "sessions"),
         Total(Metric("wait_event_samples", "samples of active sessions in this wait event", "1"), "seen"),
     )  # fmt: skip

@@ -24,13 +24,13 @@ class WalActivity:
     period = 1.0
     asks_server = True
     figures: tuple[Figure, ...] = (
-        Rate(Metric("wal_bytes_per_second", "WAL a second", "bytes/s"), "position"),
+        Rate(Metric("wal_bytes_per_second", "WAL generated a second", "bytes/s"), "position"),
         Rate(Metric("wal_records_per_second", "WAL records a second", "1/s"), "records"),
         Rate(Metric("wal_full_page_images_per_second", "full-page images a second", "1/s"), "full_page_images"),
         Rate(Metric("wal_written_bytes_per_second", "WAL written a second", "bytes/s"), "written_bytes"),
-        Rate(Metric("wal_writes_per_second", "writes of WAL a second", "1/s"), "writes"),
-        Rate(Metric("wal_syncs_per_second", "syncs of WAL a second", "1/s"), "syncs"),
-        Ratio(Metric("wal_write_request_bytes", "bytes a write of WAL", "bytes"), "written_bytes", "writes"),
+        Rate(Metric("wal_writes_per_second", "WAL writes a second", "1/s"), "writes"),
+        Rate(Metric("wal_syncs_per_second", "WAL syncs a second", "1/s"), "syncs"),
+        Ratio(Metric("wal_write_request_bytes", "bytes per WAL write", "bytes"), "written_bytes", "writes"),
         Ratio(Metric("wal_amplification", "WAL written per WAL generated", "1", "lower"), "written_bytes", "position",
               least=LEAST_WAL),
         Total(Metric("wal_bytes", "WAL", "bytes"), "position"),
@@ -41,7 +41,7 @@ class WalActivity:
         PerTransaction(Metric("wal_full_page_images_per_transaction", "full-page images per transaction", "1"),
              "full_page_images"),
         Total(Metric("wal_written_bytes", "WAL written to its files", "bytes"), "written_bytes"),
-        Total(Metric("wal_buffers_full", "writes of WAL because its buffers were full", "1"), "buffers_full"),
+        Total(Metric("wal_buffers_full", "WAL writes because the WAL buffers were full", "1"), "buffers_full"),
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:

@@ -16,7 +16,7 @@ from octavo.host.kernel_value import KernelValue, counterpart_changed
 from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable
 from octavo.units import format_size, parse_size
 
-_ALLOWED = f"allowed: {AS_FOUND}, or background and limit, such as 10%/20% or 64MB/256MB, the first one smaller"
+_ALLOWED = f"allowed: {AS_FOUND}, or background/limit, such as 10%/20% or 64MB/256MB, the first one smaller"
 
 
 def _check(text: str) -> str:
@@ -34,14 +34,14 @@ def _check(text: str) -> str:
     except UsageError:
         raise UsageError(_ALLOWED) from None
     if not 1024**2 <= low < high:
-        raise UsageError(f"{_ALLOWED}, 1MB at least")
+        raise UsageError(f"{_ALLOWED}, at least 1MB")
     return f"{format_size(low)}/{format_size(high)}"
 
 
 class DirtyLimits:
     """Both pairs of limits."""
 
-    factor = Factor("dirty_limits", "run", "dirty memory: background and limit", AS_FOUND, _check)
+    factor = Factor("dirty_limits", "run", "dirty memory: background limit and limit", AS_FOUND, _check)
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs root."""

@@ -33,7 +33,9 @@ from octavo.knobs.drop_caches import drop_caches
 from octavo.units import format_size, human_size, parse_percentage, parse_size
 
 _NONE = "none"
-_ALLOWED = "none, or how much of free memory and what is in the way, such as 100%/movable, 90%/pinned or 2GB/pinned"
+_ALLOWED = (
+    "none, or how much free memory to fragment and with which pages, such as 100%/movable, 90%/pinned or 2GB/pinned"
+)
 _PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 # The memory that stays free while filling, in addition to the kernel's reclaim marks.
@@ -112,7 +114,7 @@ class FragmentationKnob:
         limit = _room_of_group(place.proc)
         if limit is not None and limit[0] < wanted:
             return (
-                f"it takes {human_size(wanted)} for a moment, but the memory limit of this process's group "
+                f"it takes {human_size(wanted)} temporarily, but the memory limit of this process's group "
                 f"({limit[1]}) has room for {human_size(limit[0])}"
             )
         return None

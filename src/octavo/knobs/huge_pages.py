@@ -19,7 +19,7 @@ from octavo.units import format_size, parse_size
 
 _SYS = Path("/sys")
 
-FACTOR = Factor("huge_pages", "run", "pages of shared memory", "off", size("64kB", "16GB", "off"))
+FACTOR = Factor("huge_pages", "run", "huge page size of shared memory", "off", size("64kB", "16GB", "off"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def cannot(level: str, sys: Path = _SYS) -> str | None:
     if level == "off":
         return None
     if parse_size(level) not in sizes(sys):
-        return f"this host has huge pages of {', '.join(map(format_size, sizes(sys))) or 'no size'}, not {level}"
+        have = ", ".join(map(format_size, sizes(sys)))
+        return f"this host has no huge pages of {level}{f', only of {have}' if have else ''}"
     return not_writable(_file(parse_size(level), sys))
 
 

@@ -30,7 +30,7 @@ def _check(text: str) -> str:
             seconds = -1.0
         if 0 <= seconds * 1000 <= _LONGEST_MILLISECONDS:
             return text
-    raise UsageError(f"allowed: {AS_FOUND}, off, or pages to scan and how long to sleep then, such as 4096/10s")
+    raise UsageError(f"allowed: {AS_FOUND}, off, or pages per scan and sleep between scans, such as 4096/10s")
 
 
 class Khugepaged:

@@ -25,7 +25,7 @@ class Readahead:
         """It needs a device or BDI with a name, and a multiple of the memory page."""
         file = readahead_file(place.directory, place.sys)
         if file is None:
-            return "the filesystem of the data names no readahead"
+            return "the filesystem of the data has no readahead setting"
         page = os.sysconf("SC_PAGE_SIZE")
         if parse_size(level) % page:
             return f"readahead is counted in memory pages of {format_size(page)} here; {level} is not a multiple"

@@ -30,8 +30,8 @@ _ALLOWED = (
 )
 
 _RAID = (
-    "Octavo makes no RAID array; put OCTAVO_HOME on one and take device = native (octavo host shows its stripe), or "
-    "count what it does to requests: octavo vm run --kernel-page 4kB -- count-stripes"
+    "Octavo creates no RAID array; put OCTAVO_HOME on one and use device = native (octavo host shows its stripe), or "
+    "count what a stripe does to requests: octavo vm run --kernel-page 4kB -- count-stripes"
 )
 
 
@@ -148,7 +148,7 @@ def _gp3(text: str) -> VolumeType | None:
         return None
     requests, throughput = int(match[1]), int(match[2])
     if requests < 3000 or throughput < 125 or throughput > requests / 4:
-        raise UsageError("a gp3 volume has 3000 IOPS and 125 MB/s at least, and at most 0.25 MB/s for each of its IOPS")
+        raise UsageError("a gp3 volume has at least 3000 IOPS and 125 MB/s, and at most 0.25 MB/s for each of its IOPS")
     return VolumeType(text, DeviceLimits(float(requests), float(throughput * _MB)), None, EBS_REQUEST)
 
 

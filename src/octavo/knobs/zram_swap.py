@@ -30,7 +30,7 @@ _PRIORITY = "32767"
 class ZramSwap:
     """A device of this size before compression."""
 
-    factor = Factor("zram_swap", "run", "compressed swap in memory", "none", size("1MB", "1TB", "none"))
+    factor = Factor("zram_swap", "run", "size of the compressed swap in memory", "none", size("1MB", "1TB", "none"))
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs the kernel's zram and the programs."""
@@ -83,13 +83,13 @@ def undo_swap(entry: Entry) -> Undone | None:
     if entry["boot_id"] != boot_id() or device not in swaps():
         return None
     if _bytes(entry["device"]) != entry["bytes"]:
-        return Undone("left", f"left the swap {device}: it is no longer the one that Octavo set up")
+        return Undone("left", f"left swap on {device}: it is no longer the one that Octavo set up")
     finished = subprocess.run(["swapoff", device], check=False, capture_output=True, text=True, start_new_session=True)
     if device in swaps():
         return Undone(
-            "failed", f"could not end the swap {device}: {' '.join(finished.stderr.split())}; will be tried again"
+            "failed", f"could not disable swap on {device}: {' '.join(finished.stderr.split())}; will be tried again"
         )
-    return Undone("put back", f"ended the swap {device}")
+    return Undone("put back", f"disabled swap on {device}")
 
 
 def undo_zram(entry: Entry) -> Undone | None:

@@ -72,7 +72,7 @@ def _all_known(known: Mapping[str, Factor], names: Iterable[str]) -> dict[str, F
     for name in names:
         if name not in every:
             raise UsageError(
-                f"unknown factor {name!r}; {choices(name, sorted(known))} (a server's setting is {PREFIX}NAME)"
+                f"unknown factor {name!r}; {choices(name, sorted(known))} (for a server setting write {PREFIX}NAME)"
             )
     return every
 

@@ -23,20 +23,20 @@ def _version(text: str) -> str:
 
 
 _COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the PATH, such as gcc or clang-16")
-_FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags with spaces between them, such as '-O3 -march=native'")
+_FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags separated by spaces, such as '-O3 -march=native'")
 
 
 # What `octavo.host.host_class` finds, or what the file of hosts says.
 _CLASS = matching(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "any, or a class of hosts: of hosts.toml, or such as x86_64-4kB-nvme"
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "any, or a class of hosts: from hosts.toml, or found, such as x86_64-4kB-nvme"
 )
 
 
 def _build_options(text: str) -> str:
-    """Words with + between them, in their own order, so that a build has one name."""
+    """Words joined by +, in their own order, so that a build has one name."""
     chosen = text.split("+")
     if text != "none" and (not set(chosen) <= set(WORDS) or len(set(chosen)) < len(chosen)):
-        raise UsageError(f"allowed: none, or with + between them {', '.join(WORDS)}, such as lto+O3")
+        raise UsageError(f"allowed: none, or joined by + any of {', '.join(WORDS)}, such as lto+O3")
     return text if text == "none" else "+".join(word for word in WORDS if word in chosen)
 
 
@@ -46,21 +46,21 @@ COMMON: tuple[Factor, ...] = (
     Factor("version", "build", "PostgreSQL's version, major or minor", MAJOR_VERSIONS[0], _version),
     Factor("data_block", "build", "data block (BLCKSZ)", "8kB", one_of(*DATA_BLOCKS)),
     Factor("wal_block", "build", "WAL block (XLOG_BLCKSZ)", "8kB", one_of(*WAL_BLOCKS)),
-    Factor("data_segment", "build", "segment file of a table (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
+    Factor("data_segment", "build", "table segment file size (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
     Factor("compiler", "build", "C compiler", "gcc", _COMPILER),
     Factor("compiler_flags", "build", "flags of the C compiler, after the build's own -O2", "none", _FLAGS),
-    Factor("build_options", "build", "O3, lto, no-plt, aligned-text, pgo, with + between them", "none", _build_options),
+    Factor("build_options", "build", "O3, lto, no-plt, aligned-text, pgo, joined by +", "none", _build_options),
     Factor("wal_segment", "cluster", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),
     Factor("checksums", "cluster", "data checksums (initdb)", "on", one_of("on", "off")),
-    Factor("recycled_wal", "cluster", "recycled WAL segments at the start", "384MB", size("2MB", "1TB")),
+    Factor("recycled_wal", "cluster", "recycled WAL segments when a trial starts", "384MB", size("2MB", "1TB")),
     Factor("shared_buffers", "run", "PostgreSQL's own cache", "128MB", size("16kB", "1TB")),
     Factor("equal", "run", "what shared_buffers sets: buffers, or all shared memory", "buffers",
            one_of("buffers", "memory")),
-    Factor("memory", "run", "memory limit of the server (cgroup; as root)", "none", size("64MB", "1TB", "none")),
+    Factor("memory", "run", "memory limit of the server (cgroup; needs root)", "none", size("64MB", "1TB", "none")),
     Factor("cache", "run", "cache state when a trial starts", "warm", one_of("warm", "cold")),
     Factor("wal_regime", "run", "position in the checkpoint cycle", "after-checkpoint", one_of(*_REGIMES)),
     *knobs.factors(),
-    Factor(HOST_CLASS, "run", "class of the hosts that measure it", ANY, _CLASS),
+    Factor(HOST_CLASS, "run", "class of the hosts that measure the cell", ANY, _CLASS),
 )  # fmt: skip
 
 

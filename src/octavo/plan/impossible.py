@@ -141,7 +141,7 @@ def _wal_buffers(levels: Levels, settings: Settings) -> str | None:
     if count is None or 4 <= count <= _INT_MAX // block:
         return None
     limits = f"4 WAL blocks ({format_size(4 * block)})" if count < 4 else human_size(_INT_MAX)
-    taken = "PostgreSQL would silently take 4" if count < 4 else "PostgreSQL refuses more"
+    taken = "PostgreSQL would silently use 4" if count < 4 else "PostgreSQL refuses more"
     return f"wal_buffers {settings['wal_buffers']} is {'below' if count < 4 else 'above'} {limits}; {taken}"
 
 
@@ -171,7 +171,7 @@ def _memory(levels: Levels, settings: Settings) -> str | None:
         return None
     return (
         f"a memory limit of {levels['memory']} is too small for shared_buffers of {levels['shared_buffers']}, "
-        f"which are {human_size(needed)} with what is kept for each buffer"
+        f"which take {human_size(needed)} with the metadata of each buffer"
     )
 
 

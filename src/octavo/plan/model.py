@@ -41,7 +41,7 @@ def _check_budget(text: str) -> str:
 
 def _check_slice(text: str) -> str:
     if not SHORTEST_SLICE <= parse_duration(text) <= LONGEST_SLICE:
-        raise ValueError(f"{text!r} is not a slice: allowed are 50ms to 10s")
+        raise ValueError(f"invalid slice {text!r}; allowed: 50ms to 10s")
     return text
 
 

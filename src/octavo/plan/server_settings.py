@@ -48,9 +48,9 @@ _LABORATORY = frozenset(
 def check_setting(name: str) -> None:
     """Raises UsageError when a plan may not set this setting: no name of one, or somebody else's to choose."""
     if _NAME.fullmatch(name) is None:
-        raise UsageError(f"{name!r} is not a setting's name")
+        raise UsageError(f"{name!r} is not a valid setting name")
     if owner := _FACTORS.get(name.lower()):
-        raise UsageError(f"the setting {name} follows from the factor {owner}; set that instead")
+        raise UsageError(f"the setting {name} is set by the factor {owner}; use that instead")
     if name.lower() in _LABORATORY:
         raise UsageError(f"the setting {name} is reserved for Octavo; remove it")
 

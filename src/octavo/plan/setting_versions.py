@@ -20,7 +20,7 @@ def judge(levels: Mapping[str, str], settings: Mapping[str, str]) -> str | None:
     """Why the cell's server refuses one of the settings, or None.
 
     >>> judge({"version": "17"}, {"io_method": "worker"})
-    'io_method came with PostgreSQL 18, and the version is 17; its level as-found does not set it'
+    'io_method came with PostgreSQL 18, and the version is 17; the level as-found leaves it unset'
     """
     major = major_of(levels["version"])
     found = next((name for name in settings if major < _SINCE.get(name, 0)), None)
@@ -28,5 +28,5 @@ def judge(levels: Mapping[str, str], settings: Mapping[str, str]) -> str | None:
         return None
     return (
         f"{found} came with PostgreSQL {_SINCE[found]}, and the version is {levels['version']}; "
-        "its level as-found does not set it"
+        "the level as-found leaves it unset"
     )

@@ -42,8 +42,8 @@ def choose_size(content: Mapping[str, Any], wanted: str | None) -> dict[str, Any
     if chosen is None:
         return plain
     if not isinstance(chosen, str) or chosen not in sizes:
-        there = f"there are: {', '.join(sizes)}" if sizes else "the plan has no [sizes]"
-        raise UsageError(f"no size {chosen!r}; {there}")
+        there = f"allowed: {', '.join(sizes)}" if sizes else "the plan has no [sizes]"
+        raise UsageError(f"unknown size {chosen!r}; {there}")
     return {**_merged(plain, sizes[chosen]), "size": chosen}
 
 

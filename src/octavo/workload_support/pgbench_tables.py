@@ -49,9 +49,9 @@ def _scale() -> Check:
 
 
 FACTORS = (
-    Factor("scale", "cluster", "pgbench's scale: 100,000 accounts each; small, medium and large follow memory", "25",
-           _scale()),
-    Factor("row_width", "cluster", "bytes of an account's row, its header included", str(_OWN_WIDTH),
+    Factor("scale", "cluster", "pgbench's scale: 100,000 accounts each; small, medium and large "
+           "depend on shared_buffers and memory", "25", _scale()),
+    Factor("row_width", "cluster", "bytes of a row of pgbench_accounts, header included", str(_OWN_WIDTH),
            whole_number(_AROUND_FILLER + 1, _WIDEST)),
     Factor("fillfactor", "cluster", "percent of a table's page that loading fills", "100", whole_number(10, 100)),
 )  # fmt: skip
@@ -72,7 +72,7 @@ def scale_of(levels: Levels) -> int:
     buffers, memory = parse_size(levels["shared_buffers"]), _memory_bytes(levels)
     if text == "medium" and memory < _LEAST_TIMES * buffers:
         raise UsageError(
-            f"scale medium fits memory but not shared_buffers: {human_size(memory)} of memory are less than "
+            f"scale medium has to fit memory but not shared_buffers: {human_size(memory)} of memory are less than "
             f"{_LEAST_TIMES} times shared_buffers of {levels['shared_buffers']}; give it more memory"
         )
     wanted = {"small": _SMALL_SHARE * buffers, "medium": math.sqrt(buffers * memory), "large": _LARGE_TIMES * memory}
@@ -80,8 +80,8 @@ def scale_of(levels: Levels) -> int:
     scale = math.floor(wanted[text] / (ACCOUNTS * row))
     if scale < 1:
         raise UsageError(
-            f"scale {text}: {human_size(int(wanted[text]))} hold less than pgbench's scale 1 of such rows, which is "
-            f"{human_size(int(ACCOUNTS * row))}; give it more shared_buffers"
+            f"scale {text}: {human_size(int(wanted[text]))} are less than pgbench's scale 1 with such rows, "
+            f"{human_size(int(ACCOUNTS * row))}; raise shared_buffers"
         )
     return scale
 

@@ -44,8 +44,8 @@ _MACHINE_MEMORY = 1024 * _MB
 
 _AMPLIFICATION = Metric("amplification", "read amplification (MB read per MB wanted)", "1", "lower")
 _REQUEST = Metric("read_request_kb", "size of a read at the disk (rareq-sz)", "kB")
-_READS = Metric("device_reads_per_run", "reads at the disk, a run", "1", "lower")
-_READ_MB = Metric("device_mb_per_run", "read at the disk, a run", "MB", "lower")
+_READS = Metric("device_reads_per_run", "reads at the disk per run", "1", "lower")
+_READ_MB = Metric("device_mb_per_run", "read at the disk per run", "MB", "lower")
 _WANTED = Metric("wanted_mb", "blocks that a run requested from the kernel (wanted)", "MB")
 _FORMULA = Metric("amplification_formula", "read amplification, by the formula", "1")
 _UNIT = Metric("page_cache_kb", "unit of the page cache", "kB")
@@ -128,7 +128,7 @@ class KernelPageReal:
     """Runs the query once, cold, on this host or on an emulated machine."""
 
     factors = (
-        Factor("table", "cluster", "size of the fragmented table, a row a block", "400000kB", size("10MB", "4GB")),
+        Factor("table", "cluster", "size of the fragmented table, one row per block", "400000kB", size("10MB", "4GB")),
         Factor(
             "kernel", "run", "whose kernel: this host's, or an emulated one with this page (octavo vm)", HERE,
             one_of(HERE, "4kB", "16kB", "64kB"),

@@ -28,7 +28,7 @@ def _defaults(data: int) -> str:
     if data == _DEFAULT:
         return ""
     return (
-        f"; defaults that count blocks are {data / _DEFAULT:g} times their usual bytes (effective_cache_size, "
+        f"; defaults counted in blocks are {data / _DEFAULT:g} times their usual size (effective_cache_size, "
         "temp_buffers, "
         "checkpoint_flush_after and others)"
     )

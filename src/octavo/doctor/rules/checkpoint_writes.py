@@ -29,13 +29,14 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         if spread < _SPREAD
         else (alter("checkpoint_timeout", f"{round(min(_DAY, max(15.0, timeout / 30)))}min"), RELOAD,
               "# recovery after a crash takes longer in proportion",
-              "# and a max_wal_size with which checkpoints are triggered by time: octavo doctor --explain checkpoints")
+              "# and a max_wal_size that triggers none earlier: octavo doctor --explain checkpoints")
     )  # fmt: skip
     return Finding(
         "note",
         f"{seen}; the disk was busy {percent(busy)} of the time",
-        f"{percent(min(1.0, written / served))} of the disk's {human_size(served)}/s are the checkpoint's, so scans "
-        f"may be faster at other times; it writes during {percent(spread)} of {human_duration(timeout)}",
+        f"{percent(min(1.0, written / served))} of the disk's {human_size(served)}/s are checkpoint writes, so scans "
+        f"may be faster while no checkpoint runs; its writes are spread over {percent(spread)} of checkpoint_timeout "
+        f"({human_duration(timeout)})",
         lines,
         "reload",
         "SELECT backend_type, writes FROM pg_stat_io WHERE backend_type = 'checkpointer';",
@@ -45,8 +46,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "checkpoint-writes",
     "Do reads wait for a checkpoint?",
-    "while observed, the disk was busy nine tenths of the time, at least half of its bytes were the checkpointer's, "
-    "and there were 50 reads/s or more (16 and later)",
+    "while observed, the disk was busy 90 % of the time, at least half of its bytes were the checkpointer's, and there "
+    "were 50 reads/s or more (16 and later)",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): a scan is slow while a checkpoint runs; "
     "PostgreSQL's manual, "
     "WAL Configuration (checkpoint_completion_target)",

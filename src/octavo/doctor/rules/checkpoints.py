@@ -22,31 +22,31 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     every, timeout = seconds / (timed + requested), asked.number("setting.checkpoint_timeout")
     size = asked.whole("setting.max_wal_size")
     if requested < _FEW:
-        return Ok(f"{seen}, one in {human_duration(every)}")
+        return Ok(f"{seen}, one every {human_duration(every)}")
     # Requested checkpoints include those of backups, CREATE DATABASE and CHECKPOINT. One because of max_wal_size needs
     # at least half of that in WAL (CalculateCheckpointSegments).
     written = _written(asked, seconds)
     if written is not None and written < _FEW * size / 2:
         return Ok(
-            f"{seen}; with {human_size(written)} of WAL at most {written / (size / 2):.0f} because of max_wal_size"
+            f"{seen}; {human_size(written)} of WAL cause at most {written / (size / 2):.0f} because of max_wal_size"
         )
     # A timed checkpoint comes checkpoint_timeout after the previous one, so all others happened in the remaining time.
     alone = (seconds - timed * timeout) / requested
     if requested > timed and every < timeout * _OFTEN:
         severity: Severity = "warning"
-        how = f"{seen}: one in {human_duration(every)}"
+        how = f"{seen}: one every {human_duration(every)}"
     elif requested >= _PART * timed and 0 <= alone < timeout * _IN_BURSTS:
         severity, every = "note", alone
-        how = f"{seen}; those in bursts, one in {human_duration(every)} or less"
+        how = f"{seen}; the requested ones in bursts, one every {human_duration(every)} or less"
     else:
-        return Ok(f"{seen}, one in {human_duration(every)}")
+        return Ok(f"{seen}, one every {human_duration(every)}")
     times = timeout / max(every, 1.0)
     larger = int(size * max(2.0, times) * 1.2) // _MB * _MB
     return Finding(
         severity,
         f"{how}, where checkpoint_timeout is {human_duration(timeout)}",
-        f"each checkpoint begins a new round of full-page images: {times:.1f} times as many rounds as "
-        f"checkpoint_timeout would have; max_wal_size = {format_size(size)} is filled each time",
+        f"after each checkpoint full-page images start again: {times:.1f} times as often as with checkpoint_timeout "
+        f"alone; max_wal_size = {format_size(size)} is filled each time",
         (
             "# pg_wal grows to that size, and recovery after a crash takes longer: df -h DATA_DIRECTORY/pg_wal",
             alter("max_wal_size", format_size(larger)),
@@ -66,10 +66,9 @@ def _written(asked: RuleFacts, seconds: float) -> float | None:
 RULE = DoctorRule(
     "checkpoints",
     "Are checkpoints triggered by time?",
-    "at least 20 checkpoints and more than half of them were requested, more often than every checkpoint_timeout; or "
-    "a tenth of them was, at less than a quarter of it (a note); and the amount of WAL shows that max_wal_size is the "
-    "reason "
-    "(14 and later)",
+    "at least 20 checkpoints were requested, and the amount of WAL shows that max_wal_size is the reason (14 and "
+    "later): more than half of all checkpoints, at intervals shorter than checkpoint_timeout; or 10 % of them, at "
+    "intervals shorter than a quarter of checkpoint_timeout (a note)",
     "PostgreSQL's manual, WAL Configuration (max_wal_size); src/backend/access/transam/xlog.c "
     "(CalculateCheckpointSegments)",
     _judge,

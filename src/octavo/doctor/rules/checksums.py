@@ -9,12 +9,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.flag("setting.data_checksums"):
         return Ok("data_checksums = on")
     size = asked.whole_or_none("server.databases_bytes")
-    much = f" in {human_size(size)}" if size is not None else ""
+    much = f"; databases: {human_size(size)}" if size is not None else ""
     block = human_size(asked.whole("setting.block_size"))
     return Finding(
         "note",
         "data_checksums = off",
-        f"a block of {block}{much} that storage corrupted is not detected when it is read",
+        f"a block of {block} that the storage has corrupted is not detected when it is read{much}",
         (
             "# standbys too, all stopped at once: pg_rewind copies blocks from one to another",
             "pg_ctl stop",

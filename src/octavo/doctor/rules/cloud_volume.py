@@ -38,7 +38,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return _by_throughput(asked, cloud, f"{seen}, {human_size(each)} a request", limits, each)
     if limits := _met(cloud, requests, "requests", 1.05):
         return _by_requests(cloud, seen, limits, requests)
-    return Ok(f"{seen}; at no limit of {' or '.join(kind.name for kind in cloud.kinds)}")
+    return Ok(f"{seen}; at none of the limits of {' or '.join(kind.name for kind in cloud.kinds)}")
 
 
 def _cloud(asked: RuleFacts) -> Cloud:
@@ -80,8 +80,7 @@ def _by_throughput(asked: RuleFacts, cloud: Cloud, seen: str, limits: list[_Limi
     return Finding(
         "warning",
         seen,
-        f"bound by throughput, not by requests: {kinds}; that is {limit / each:,.0f} requests/s of this size, and "
-        "would "
+        f"limited by throughput, not by IOPS: {kinds}; that is {limit / each:,.0f} requests/s of this size, and would "
         f"be {limit / block:,.0f} of {human_size(block)}",
         _more(limits),
         "now",
@@ -100,14 +99,14 @@ def _by_requests(cloud: Cloud, seen: str, limits: list[_Limit], requests: float)
         )
         for one in limits
     )
-    return Finding("warning", seen, f"bound by requests: {kinds}", _more(limits), "now", cloud.shows)
+    return Finding("warning", seen, f"limited by IOPS: {kinds}", _more(limits), "now", cloud.shows)
 
 
 RULE = DoctorRule(
     "cloud-volume",
-    "Is the volume at a limit, and at which?",
-    "an Amazon, Azure or Google volume is busy nine tenths of the time, and reaches a limit of a volume type of its "
-    "size: bytes per second in requests of 32 kB and more, or requests per second",
+    "Is the cloud volume at its limit of throughput or IOPS?",
+    "an Amazon, Azure or Google volume is busy 90 % of the time, and reaches a limit of a volume type of its size: "
+    "bytes per second in requests of 32 kB and more, or requests per second",
     "Franck Pachot, PostgreSQL on ARM (2022): 205 MB/s in 64 kB reads where gp2 gives 250 MB/s, and burst balance; "
     "Amazon EBS volume types; Azure managed disk types and Managed disk bursting; Google Cloud, Persistent Disk "
     "performance",

@@ -22,10 +22,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning" if share >= _MUCH else "note",
         f"{seen}, {idle:,} of them idle",
-        f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for idle "
+        f"each takes {human_size(each)} of page tables and private memory: {human_size(each * idle)} for the idle "
         f"ones ({percent(share)} of the memory)",
         ("# pgbouncer.ini: two connections per core in all, if there is one database and one user",
-         "# transactions share sessions: no LISTEN, no session's SET, advisory locks or temporary tables",
+         "# clients share sessions: no LISTEN, and no SET, advisory locks or temporary tables beyond a transaction",
          "pool_mode = transaction", f"default_pool_size = {2 * cores}"),
         "now",
         "SELECT state, count(*) FROM pg_stat_activity GROUP BY 1;",
@@ -35,8 +35,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "connections",
     "Are there many idle connections?",
-    "more than 200 connections and ten per core (of those that affinity, cpuset and control group allow) are open, "
-    "four fifths of them idle (a warning when they take 2 % of the memory)",
+    "more than 200 connections and more than ten per core (of those that affinity, cpuset and control group allow) are "
+    "open, 80 % of them idle (a warning when these take 2 % of the memory)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); Andres Freund, Measuring the Memory "
     "Overhead of a Postgres Connection (2020)",
     _judge,

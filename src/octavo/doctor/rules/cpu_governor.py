@@ -20,13 +20,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             return Ok(f"{seen}, preference {', '.join(wants) or 'unknown'}")
         seen += f", preference {', '.join(wants)}"
     lowest, highest = (asked.whole_or_none(f"host.cpu.{name}_kilohertz") for name in ("lowest", "highest"))
-    span = f" of {lowest // 1000:,} MHz, where {highest // 1000:,} are possible" if lowest and highest else ""
+    span = f" ({lowest // 1000:,} of {highest // 1000:,} MHz)" if lowest and highest else ""
     return Finding(
         "note",
         seen,
-        f"the frequency of {asked.whole('host.cores'):,} CPUs follows the load: the first queries after an idle moment "
-        "run "
-        f"at a low one{span}",
+        f"the frequency of {asked.whole('host.cores'):,} CPUs follows the load: the first queries after an idle period "
+        f"run at a low frequency{span}",
         (GOVERNOR_FIX, "# at each boot: tuned-adm profile throughput-performance, or cpupower.service"),
         "now",
         "cpupower frequency-info",
@@ -35,8 +34,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "cpu-governor",
-    "Does the CPU keep its frequency?",
-    "the governor is not performance, and the hardware is not told to prefer performance either",
+    "Does the CPU keep its frequency at low load?",
+    "the governor is not performance, and the hardware is not set to prefer performance either",
     "kernel Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst and amd-pstate.rst",
     _judge,
 )

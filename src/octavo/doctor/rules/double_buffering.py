@@ -22,12 +22,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"whichever is smaller: {asked.why_not('server.buffers.in_page_cache_share')})"
         )
     twice = share * used
-    seen = f"{human_size(twice)} of the {human_size(used)} in shared_buffers are in the page cache, too"
+    seen = f"{human_size(twice)} of the {human_size(used)} in shared_buffers are also in the page cache"
     if twice < _MUCH * memory or buffers <= _BEYOND_ADVICE * memory:
         return Ok(f"{seen} ({percent(twice / memory)} of the memory)")
     block, size = asked.whole("setting.block_size"), asked.whole_or_none("server.databases_bytes")
     if size is not None and size <= buffers:
-        return Ok(f"{seen}; the databases fit in shared_buffers all the same")
+        return Ok(f"{seen}; but all databases fit in shared_buffers")
     return Finding(
         "note",
         f"{seen}; shared_buffers are {percent(buffers / memory)} of the memory",
@@ -42,8 +42,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "double-buffering",
     "How much memory holds the same blocks in shared_buffers and page cache?",
-    "shared_buffers is more than 40 % of the memory, and blocks that are in the page cache as well take 15 % of it "
-    "(measured with pg_buffercache; without it an estimate, and no finding)",
+    "shared_buffers is more than 40 % of the memory, and those of its blocks that are also in the page cache take 15 % "
+    "of the memory (measured with pg_buffercache; without it an estimate, and no finding)",
     "PostgreSQL's manual, shared_buffers (more than 40 % is unlikely to work better) and pg_buffercache; cachestat(2), "
     "kernel mm/filemap.c",
     _judge,

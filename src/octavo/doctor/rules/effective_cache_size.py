@@ -34,8 +34,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "effective-cache-size",
     "Does the planner assume the right cache size?",
-    "effective_cache_size is more than the memory, less than shared_buffers, or less than 15 % of 16 GB or more (its "
-    "default counts blocks: 4 GB at 8 kB, 512 MB at 1 kB, 16 GB at 32 kB)",
+    "effective_cache_size is more than the memory, less than shared_buffers, or, with 16 GB of memory or more, less "
+    "than 15 % of it (its default counts blocks: 4 GB at 8 kB, 512 MB at 1 kB, 16 GB at 32 kB)",
     "PostgreSQL's manual, effective_cache_size",
     _judge,
 )

@@ -60,7 +60,7 @@ def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Find
 RULE = DoctorRule(
     "folio-writes",
     "Does the filesystem write more than the changed blocks?",
-    "xfs before Linux 6.6 with memory pages larger than a data block, or with large folios, so that the checkpointer "
+    "xfs before Linux 6.6 with memory pages larger than a data block; or with large folios, and the checkpointer "
     "dirtied twice the bytes that it wrote while observed (16 and later)",
     'Linux commits "iomap: Add per-block dirty state tracking to improve performance" (6.6: 16 times the throughput of '
     'writes of 4 kB with pages of 64 kB) and "xfs: Support large folios"',

@@ -31,8 +31,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"{seen}; wal_compression = off",
-        f"up to {human_size(daily)} a day are images of {human_size(block)}; blocks of {human_size(block // 2)} "
-        "would make each half as large, where they are not changed next to each other",
+        f"up to {human_size(daily)} a day are images of {human_size(block)}; with blocks of {human_size(block // 2)} "
+        "each would be half as large, a saving unless changed blocks are next to each other",
         (
             alter("wal_compression", method),
             RELOAD,
@@ -47,7 +47,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "full-page-images",
     "How much of the WAL is full-page images?",
-    "up to 60 % or more of the WAL of an hour or more is images, and wal_compression is off",
+    "full-page images may be 60 % or more of the WAL of an hour or more, and wal_compression is off",
     "PostgreSQL's manual, full_page_writes, wal_compression and pg_stat_wal; the preset oltp-fpw measures it",
     _judge,
 )

@@ -19,7 +19,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     atomic = asked.whole_or_none("host.device.atomic_write_bytes") or 0
     if asked.flag("setting.full_page_writes"):
         could = (
-            f"; the device could write {human_size(atomic)} at once, if PostgreSQL asked for it"
+            f"; the device could write {human_size(atomic)} atomically, if PostgreSQL requested it"
             if atomic >= block
             else ""
         )
@@ -34,7 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     own = asked.whole("host.fs.block_bytes") if kind in _COPY_ON_WRITE else None
     sector = own if own is not None else asked.whole("host.device.physical_sector_bytes")
     if block <= sector:
-        return Ok(f"full_page_writes = off; a block is in one sector of {human_size(sector)}, if that is written whole")
+        return Ok(f"full_page_writes = off; a block is in one sector of {human_size(sector)}, if sectors are atomic")
     unasked = (
         f"; the device can write {human_size(atomic)} atomically on request (RWF_ATOMIC), which PostgreSQL does not use"
         if atomic >= block
@@ -61,9 +61,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "full-page-writes",
-    "Can a power failure tear a data block permanently?",
-    "full_page_writes is off, the filesystem writes in place (btrfs with nodatacow does), and a data block is larger "
-    "than a sector; or it is larger than a record of ZFS",
+    "Can a power failure leave a torn data block that recovery cannot repair?",
+    "full_page_writes is off, and a data block is larger than a sector on a filesystem that writes in place (as btrfs "
+    "with nodatacow), or larger than a record on ZFS",
     "PostgreSQL's manual, full_page_writes and Reliability; kernel sysfs-block (physical_block_size, "
     "atomic_write_unit_max_bytes) and filesystems/ext4/atomic_writes.rst (with direct I/O only)",
     _judge,

@@ -20,8 +20,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         seen,
-        f"{percent(written / size)} of what they read was written back by the scan itself, while a query waited: "
-        "mostly the first reader of rows sets their hint bits",
+        f"the scans themselves wrote {percent(written / size)} of what they read, while their queries waited: mostly "
+        "hint bits, which the first reader of a row sets",
         (
             *(("# on the primary:",) if is_standby(asked) else ()),
             Sql("VACUUM (FREEZE, ANALYZE) TABLE;   -- after each bulk load; writes the table once"),
@@ -34,7 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "hint-bits",
     "Do sequential scans write?",
-    "large scans wrote a tenth or more of what they read (pg_stat_io, 16 and later)",
+    "large scans wrote 10 % or more of what they read (pg_stat_io, 16 and later)",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): the slow scan was setting hint bits; PostgreSQL "
     "wiki, Hint Bits",
     _judge,

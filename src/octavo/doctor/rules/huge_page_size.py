@@ -35,13 +35,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         )
     wasted = wanted.needed * page - memory
     if wasted < _MOST_WASTED * memory or wasted < _LEAST_BYTES:
-        return Ok(f"pages of {human_size(page)}; the last one has {human_size(max(0, wasted))} left over")
+        return Ok(f"pages of {human_size(page)}; {human_size(max(0, wasted))} of the last one are unused")
     # The increase is in proportion to all of shared memory, which grows no faster than the buffers.
     larger = asked.whole("setting.shared_buffers") * wanted.needed * page // memory // _MB * _MB
     return Finding(
         "note",
         f"{human_size(memory)} of shared memory in {wanted.needed:,} pages of {human_size(page)}",
-        f"{human_size(wasted)} of the last page ({percent(wasted / memory)} of shared memory) are left over",
+        f"{human_size(wasted)} of the last page are unused, {percent(wasted / memory)} of shared memory",
         ("# fill the page, which is reserved already:", alter("shared_buffers", format_size(larger))),
         "restart",
         "SHOW shared_memory_size;",
@@ -58,8 +58,8 @@ def _on(asked: RuleFacts) -> bool:
 RULE = DoctorRule(
     "huge-page-size",
     "Do the huge pages have the size that the server requests?",
-    "pages of another size are free and would suffice, or rounding up to whole pages takes a quarter and 512 MB more "
-    "than shared memory",
+    "huge pages of another size are free and would suffice; or rounding up to whole pages wastes at least 512 MB and "
+    "25 % of shared memory",
     "PostgreSQL's manual, huge_page_size; 2 GB of shared_buffers take 3 GB in pages of 1 GB (docs/hugepages.md)",
     _judge,
     ("huge page",),

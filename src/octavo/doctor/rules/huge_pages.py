@@ -58,8 +58,8 @@ def _finding(asked: RuleFacts, wanted: HugePages, severity: Severity, seen: str,
 RULE = DoctorRule(
     "huge-pages",
     "Is shared memory in huge pages where that saves memory?",
-    "huge_pages = try fell back although there is an unused pool, or page tables at max_connections cost 1 % of "
-    "the memory and 256 MB more than with huge pages (5 %: a warning)",
+    "huge_pages = try fell back although there is an unused pool; or page tables at max_connections would take 1 % of "
+    "the memory, and 256 MB, more than with huge pages (5 %: a warning)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): 25 GB of page tables at 80 "
     "connections, 61 MB with huge pages; PostgreSQL's manual, huge_pages and huge_pages_status",
     _judge,

@@ -11,7 +11,7 @@ from octavo.units import human_size
 def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
     if not on_huge_pages(asked):
-        raise NotApplicableError("the server is not on huge pages")
+        raise NotApplicableError("the server does not use huge pages")
     if container := asked.text_or_none("host.container"):
         raise NotApplicableError(f"a container ({container}) does not see what its host sets at boot")
     wanted = huge_pages(asked)
@@ -36,7 +36,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "huge-pages-boot",
     "Will the huge pages be there after a boot?",
-    "the server is on huge pages, and sysctl files and kernel command line set fewer than it needs",
+    "the server uses huge pages, and sysctl files and kernel command line allocate fewer than it needs",
     "sysctl.d(5); kernel Documentation/admin-guide/kernel-parameters.txt",
     _judge,
     ("huge page",),

@@ -69,8 +69,8 @@ def _allow(asked: RuleFacts, limits: list[GroupLimit], wanted: HugePages) -> tup
 RULE = DoctorRule(
     "huge-pages-group",
     "May the server use the huge pages that it can reserve?",
-    "the pool has the pages and the hugetlb group's limit does not allow them: mmap succeeds, the first touch is a "
-    "Bus error",
+    "the pool has the pages, and the hugetlb group's limit does not allow them: mmap succeeds, and the first access "
+    "fails with a Bus error (SIGBUS)",
     "docker-library/postgres 451 and 946, sclorg/postgresql-container 419, CrunchyData/postgres-operator 3477; kernel "
     "Documentation/admin-guide/cgroup-v2.rst (HugeTLB)",
     _judge,

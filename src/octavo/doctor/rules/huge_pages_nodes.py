@@ -1,4 +1,4 @@
-"""Huge pages that exist on only some memory nodes."""
+"""Huge pages that exist on only some NUMA nodes."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -10,13 +10,13 @@ _UNEVEN = 2
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.whole("host.numa.nodes") < 2:
-        raise NotApplicableError("one memory node")
+        raise NotApplicableError("one NUMA node")
     if not on_huge_pages(asked):
-        raise NotApplicableError("the server is not on huge pages")
+        raise NotApplicableError("the server does not use huge pages")
     pool = huge_pages(asked).pool
     totals = [one.total for one in pool.nodes]
     if len(totals) < 2:
-        raise NotApplicableError("the kernel does not count the pool by memory node")
+        raise NotApplicableError("the kernel does not count the pool by NUMA node")
     spread = ", ".join(f"node {one.node}: {one.total:,}" for one in pool.nodes)
     if max(totals) <= _UNEVEN * max(1, min(totals)):
         return Ok(f"pages of {human_size(pool.page)} by node: {spread}")
@@ -38,7 +38,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "huge-pages-nodes",
     "Are huge pages spread evenly over the NUMA nodes?",
-    "one node has more than twice the huge pages of another, and the server is on them",
+    "one node has more than twice the huge pages of another, and the server uses them",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst (per-node pools)",
     _judge,
     ("huge page",),

@@ -26,7 +26,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         cost = f"it never pauses: one CPU of {cores:,} scans memory all the time, and locks what it visits"
     else:
         again = human_duration(asked.whole("host.memory.total_bytes") / (rate * page))
-        cost = f"{rate:,.0f} pages/s, all memory of this host every {again}, beside the server"
+        cost = f"{rate:,.0f} pages/s, all memory of this host every {again}, while the server runs"
     default = 8 * (page // _ENTRY)
     return Finding(
         "warning" if rate is None else "note",

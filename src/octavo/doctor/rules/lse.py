@@ -29,7 +29,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     many = f"that {cores} cores want at once" if cores else "that several cores want at once"
     return Finding(
         "warning",
-        f"the program has {exclusive} load- and store-exclusive instructions and uses none of LSE; the CPU has LSE",
+        f"the program has {exclusive} load- and store-exclusive instructions and no LSE instructions; the CPU has LSE",
         f"a lock {many} is retried in a loop of load- and store-exclusive, where LSE takes it in 1 instruction",
         (f"# {why}", "CFLAGS='-moutline-atomics'"),
         "a new build, and a restart",

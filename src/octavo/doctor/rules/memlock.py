@@ -34,7 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         f"io_method = io_uring on Linux {kernel} with memlock {human_size(limit)}",
         f"before Linux 5.12 rings are locked memory, about {human_size(rings)} for {connections:,} connections; with "
-        "more of them, or another way to start it, the server fails to start with ENOMEM",
+        "more of them, or when started under a lower limit, the server fails to start with ENOMEM",
         (EDIT_UNIT, "[Service]", "LimitMEMLOCK=infinity"),
         "restart",
         "grep 'Max locked' /proc/$(head -1 $PGDATA/postmaster.pid)/limits",
@@ -44,8 +44,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "memlock",
     "Is the limit on locked memory large enough?",
-    "io_method = io_uring on a kernel before 5.12 with a memlock of less than twice what the rings of max_connections "
-    "take",
+    "io_method = io_uring on a kernel before 5.12, with a memlock limit below twice the memory of the rings at "
+    "max_connections",
     "io_uring_setup(2) (RLIMIT_MEMLOCK before Linux 5.12); docs/hugepages.md shows that it does not affect huge pages",
     _judge,
 )

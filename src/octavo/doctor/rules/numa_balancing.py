@@ -1,4 +1,4 @@
-"""The kernel's migration of pages between memory nodes."""
+"""The kernel's migration of pages between NUMA nodes."""
 
 from octavo.doctor.amounts import on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -12,14 +12,14 @@ _MOVES = 1
 def _judge(asked: RuleFacts) -> Ok | Finding:
     nodes = asked.whole("host.numa.nodes")
     if nodes < 2:
-        raise NotApplicableError("one memory node")
+        raise NotApplicableError("one NUMA node")
     reclaim = asked.whole_or_none("host.numa.zone_reclaim") or 0
     if reclaim:
         return Finding(
             "warning",
-            f"vm.zone_reclaim_mode = {reclaim} on {nodes} memory nodes",
-            "a node that is full drops page cache instead of using the memory of the others: about "
-            f"{human_size(asked.whole('host.memory.total_bytes') / nodes)} of cache are used",
+            f"vm.zone_reclaim_mode = {reclaim} on {nodes} NUMA nodes",
+            "a full node drops page cache instead of using the memory of the others: about "
+            f"{human_size(asked.whole('host.memory.total_bytes') / nodes)} of page cache are used",
             _sysctl("vm.zone_reclaim_mode", "zone-reclaim"),
             "now",
             "sysctl vm.zone_reclaim_mode",
@@ -32,7 +32,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     buffers = human_size(asked.whole("setting.shared_buffers"))
     return Finding(
         "note",
-        f"kernel.numa_balancing = {mode}, {nodes} memory nodes",
+        f"kernel.numa_balancing = {mode}, {nodes} NUMA nodes",
         f"pages of {buffers} of shared_buffers are unmapped and moved, although processes of every node use them",
         _sysctl("kernel.numa_balancing", "numa-balancing"),
         "now",
@@ -56,7 +56,7 @@ def _sysctl(name: str, file: str) -> tuple[str, ...]:
 RULE = DoctorRule(
     "numa",
     "Does the kernel move or drop pages because of NUMA nodes?",
-    "there are several memory nodes, and zone_reclaim_mode is set, or numa_balancing is on and shared memory in small "
+    "there are several NUMA nodes, and zone_reclaim_mode is set, or numa_balancing is on and shared memory is in small "
     "pages",
     "kernel Documentation/admin-guide/sysctl/kernel.rst (numa_balancing) and vm.rst (zone_reclaim_mode), "
     "kernel/sched/fair.c (task_numa_work passes over huge pages)",

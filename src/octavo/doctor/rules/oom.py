@@ -21,7 +21,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     limit = asked.whole_or_none("host.memory.group_limit_bytes")
     # The kernel kills in a group that reaches its limit, however strict the machine's overcommit accounting is.
     if asked.whole("host.memory.overcommit") == _STRICT and limit is None:
-        return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer comes")
+        return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer is invoked")
     check = "cat /proc/$(head -1 $PGDATA/postmaster.pid)/oom_score_adj"
     if container := asked.text_or_none("host.container"):
         if own < _FIRST:
@@ -42,8 +42,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "note",
             f"backends have the postmaster's oom_score_adj ({own})",
-            f"a backend that takes all memory is spared, as are all {asked.whole('host.process.count'):,} processes of "
-            "the server, and something else of this machine is killed for it",
+            f"a backend that takes all memory is protected, like all {asked.whole('host.process.count'):,} processes "
+            "of the server, and another program of this machine is killed instead",
             (EDIT_UNIT, "[Service]", *_CHILDREN),
             "restart",
             check,
@@ -52,10 +52,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning" if available < _SCARCE * total else "note",
         f"the postmaster's oom_score_adj is {own}, "
-        + ("vm.overcommit_memory is not 2" if limit is None else f"its control group may have {human_size(limit)}"),
-        f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. When a "
-        "backend is killed all connections end and the postmaster recovers; a postmaster comes back only where its "
-        "service restarts it",
+        + ("vm.overcommit_memory is not 2" if limit is None else f"its control group's limit is {human_size(limit)}"),
+        f"{human_size(available)} of {human_size(total)} are available. When memory runs out, {_first(asked)}. If a "
+        "backend is killed, all connections end and the server recovers; a killed postmaster is restarted only if its "
+        "service does so",
         (EDIT_UNIT, "[Service]", "OOMScoreAdjust=-1000", *_CHILDREN),
         "restart",
         check,
@@ -91,8 +91,9 @@ def _first(asked: RuleFacts) -> str:
 RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
-    "memory is overcommitted, or the control group has a limit, and the postmaster's oom_score_adj is not negative (a "
-    "warning below a tenth of memory available), its backends share its protection, or a pod is killed first",
+    "memory is overcommitted, or the control group has a limit; and the postmaster's oom_score_adj is not negative (a "
+    "warning if less than 10 % of the memory is available), or its backends share its protection, or its pod is killed "
+    "first",
     "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score(5) and proc_pid_oom_score_adj(5)",
     _judge,
 )

@@ -65,8 +65,8 @@ def _huge(asked: RuleFacts) -> tuple[Line, ...]:
 RULE = DoctorRule(
     "page-tables",
     "How much memory do page tables take, now and at max_connections?",
-    "page tables take 5 % of the memory, or would take 10 % at max_connections; an error when they are growing now and "
-    "memory would not suffice",
+    "page tables take 5 % of the memory, or would take 10 % at max_connections; an error if they take 5 % now, and at "
+    "max_connections memory would not suffice",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); proc_pid_status(5), VmPTE; kernel "
     "Documentation/mm/page_tables.rst",
     _judge,

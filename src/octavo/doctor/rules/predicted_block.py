@@ -34,7 +34,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "predicted-block",
     "Would another data block be faster for this server's workload?",
-    "a trace was given (--predict), and another data block is predicted to gain 5 % or more, interval above zero",
+    "a trace was given (--predict), and another data block is predicted to gain 5 % or more, with an interval above "
+    "zero",
     "octavo predict, docs/predict.md; the preset predict-check measures it",
     _judge,
     ("data block",),

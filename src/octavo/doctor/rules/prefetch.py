@@ -14,8 +14,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"effective_io_concurrency = {concurrency} on a solid-state device",
-        "a bitmap heap scan, from 18 on every scan, has 1 request in flight: it reads 1 block in the time in which 16 "
-        "in flight would read up to 16",
+        "a bitmap heap scan, from 18 on every scan, has 1 request in flight: with 16 in flight it could read up to 16 "
+        "blocks in the time of 1",
         *planner_lines(asked, "effective_io_concurrency", "16"),
     )
 

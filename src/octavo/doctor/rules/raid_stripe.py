@@ -90,9 +90,9 @@ def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | N
         return None
     return Finding(
         "note",
-        f"{name} is {level} with stripes of {human_size(stripe)}, and takes {writes:,.0f} writes/s of "
+        f"{name} is {level} with stripes of {human_size(stripe)}, and gets {writes:,.0f} writes/s of "
         f"{human_size(round(written / writes / 1024) * 1024)} on average",
-        f"each is less than a stripe and makes {requests} requests of the disks (old block and parity read, new ones "
+        f"each is less than a stripe and makes {requests} requests to the disks (old block and parity read, new ones "
         f"written): {requests * writes:,.0f} a second, where RAID 10 makes {2 * writes:,.0f}",
         ("# data and WAL on RAID 10, of other disks: this erases them",
          "mdadm --create /dev/mdX --level=10 --raid-devices=4 DISKS"),
@@ -105,9 +105,9 @@ RULE = DoctorRule(
     "raid-stripe",
     "Is the filesystem aligned to the RAID's stripes, and what does a block write cost on it?",
     "on a Linux software RAID with stripes, an xfs is mounted without sunit and swidth or with other values than the "
-    "RAID's; or a RAID with parity takes 100 writes/s or more that are smaller than a stripe",
-    "xfs(5), mount options sunit and swidth, and kernel fs/xfs/xfs_mount.c (which it takes); mkfs.xfs sets them where "
-    "the device says its stripe; md(4), RAID4, RAID5 and RAID6; kernel Documentation/admin-guide/md.rst",
+    "RAID's; or a RAID with parity gets 100 writes/s or more that are smaller than a stripe",
+    "xfs(5), mount options sunit and swidth, and kernel fs/xfs/xfs_mount.c (which changes it accepts); mkfs.xfs sets "
+    "them where the device reports its stripe; md(4), RAID4, RAID5 and RAID6; kernel Documentation/admin-guide/md.rst",
     _judge,
     ("RAID stripe",),
     volumes=("tables", "WAL"),

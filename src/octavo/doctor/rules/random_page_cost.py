@@ -42,8 +42,7 @@ RULE = DoctorRule(
     "random-page-cost",
     "Do the planner's page costs fit the device?",
     "random_page_cost is three times seq_page_cost or more on a device reported as non-rotational (a note where the "
-    "databases "
-    "fit in shared_buffers), or is below it",
+    "databases fit in shared_buffers), or is below seq_page_cost",
     "PostgreSQL's manual, random_page_cost (4.0 is for rotating disks with caching)",
     _judge,
     volumes=("tables",),

@@ -49,7 +49,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "read-amplification",
-    "How much is read from storage for what PostgreSQL requests?",
+    "How many bytes are read from storage for each that PostgreSQL requests?",
     "the server's processes fetched at least twice as much as PostgreSQL requested, and pages are larger than blocks",
     "Franck Pachot, PostgreSQL on ARM (2022): 64 kB a request (rareq-sz) for reads of 8 kB; proc_pid_io(5), pg_stat_io",
     _judge,

@@ -95,10 +95,10 @@ def _finding(asked: RuleFacts, severity: Severity, seen: str, cost: str, better:
 
 RULE = DoctorRule(
     "readahead",
-    "Does the kernel's readahead fit the reads here?",
-    "it is less than a memory page; or less than a sequential scan needs, which waits for each request: two blocks "
-    "before 17, io_combine_limit in 17 and with io_method = sync; or more than 128 kB, and twice as much was fetched "
-    "as was requested, little of that by large scans",
+    "Does the kernel's readahead fit this server's reads?",
+    "it is less than a memory page; or so small that a sequential scan waits for each request (less than two blocks "
+    "before 17, less than io_combine_limit in 17 and with io_method = sync); or more than 128 kB, and twice as much "
+    "was fetched as was requested, little of that by large scans",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 100 MB/s are 12,500 IOPS of 8 kB, 781 of 128 kB; "
     "PostgreSQL src/backend/storage/aio/read_stream.c (sequential reads are left to the kernel's readahead); kernel "
     "mm/readahead.c (without readahead one page at a time; when the next window is read)",

@@ -38,8 +38,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"{seen}; io_combine_limit is {human_size(limit)}, and a backend may pin {human_size(allowed)} of buffers",
-        f"100 MB/s of scan are {small:,} requests/s; with 128 kB per request {large:,}. In rotating disks of {_DISK} "
-        f"per second each: {-(-small // _DISK)} against {-(-large // _DISK)}; the same holds for provisioned IOPS",
+        f"a scan of 100 MB/s makes {small:,} requests/s; with 128 kB per request {large:,}. With {_DISK} IOPS per "
+        f"rotating disk that is {-(-small // _DISK)} disks against {-(-large // _DISK)}; the same ratio applies to "
+        "provisioned IOPS",
         lines,
         takes,
         "SELECT sum(read_bytes) / sum(reads) FROM pg_stat_io WHERE context = 'bulkread';",
@@ -59,8 +60,8 @@ def _lines(asked: RuleFacts, limit: int, allowed: int, connections: int) -> tupl
 RULE = DoctorRule(
     "scan-requests",
     "Do large scans read in large requests?",
-    "10,000 requests or more of large scans are less than two blocks each on average (18 and later), because of "
-    "io_combine_limit, or because shared_buffers / max_connections is less",
+    "large scans have made 10,000 requests or more, of less than two blocks on average (18 and later), because "
+    "io_combine_limit or shared_buffers / max_connections is too small",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 90 disks against 6 for 100 MB/s; "
     "PostgreSQL src/backend/storage/buffer/bufmgr.c (MaxProportionalPins)",
     _judge,

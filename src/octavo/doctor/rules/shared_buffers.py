@@ -33,7 +33,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         blocks, connections = buffers // asked.whole("setting.block_size"), asked.whole("setting.max_connections")
         return Finding(
             "warning",
-            f"{seen}; initdb chooses so little only if the servers that it tries crash",
+            f"{seen}; initdb chooses so small a value only if its test servers crash",
             f"{blocks:,} blocks for up to {connections:,} connections; a Bus error from huge pages during initdb "
             "leaves this behind, and a small max_connections",
             (*set_buffers(asked, _DEFAULT), Sql("SHOW max_connections;   -- 100 by default")),
@@ -44,10 +44,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(seen)
     size = asked.whole("server.databases_bytes")
     if size < _MANY_TIMES * buffers:
-        return Ok(f"{seen}; the databases have {human_size(size)}")
+        return Ok(f"{seen}; the databases take {human_size(size)}")
     return Finding(
         "note",
-        f"{seen}; the databases have {human_size(size)}",
+        f"{seen}; the databases take {human_size(size)}",
         f"{percent(buffers / size)} of the data fit; everything else is copied from the page cache, a system call for "
         "each block, or read again",
         set_buffers(asked, quarter),

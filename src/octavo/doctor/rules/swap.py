@@ -36,7 +36,7 @@ def _read_back(asked: RuleFacts, total: int) -> tuple[str, ...]:
     """swapoff needs memory for everything in swap, of every process; without it the OOM killer is invoked."""
     free, available = (asked.whole_or_none(f"host.{name}") for name in ("swap.free_bytes", "memory.available_bytes"))
     if free is None or available is None or available < _ROOM * (total - free):
-        return ("# less of the memory first: shared_buffers, work_mem, connections; swapoff has no room",)
+        return ("# first reduce memory use (shared_buffers, work_mem, connections): swapoff has no room",)
     return (f"# {human_size(total - free)} in swap, {human_size(available)} of memory available:",
             "swapoff -a && swapon -a")  # fmt: skip
 

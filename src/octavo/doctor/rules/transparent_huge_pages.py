@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"enabled = always, defrag = {defrag or 'unknown'}",
         f"{_SHARED if shared else _PRIVATE}; "
         + (
-            "every fault may stop to compact memory"
+            "every page fault may wait for memory compaction"
             if stalls
             else "khugepaged copies pages into huge ones in the background"
         )
@@ -37,7 +37,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "transparent-huge-pages",
-    "Does the kernel make huge pages out of private memory by itself?",
+    "Does the kernel use transparent huge pages for the private memory of every process?",
     "enabled is always (a warning when defrag is always, too)",
     "Percona, Settling the Myth of Transparent HugePages for Databases (2019): no gain, at times a loss; kernel "
     "Documentation/admin-guide/mm/transhuge.rst; PostgreSQL's manual, huge_pages",

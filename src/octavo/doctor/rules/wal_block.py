@@ -35,7 +35,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "wal-block",
-    "Are WAL blocks whole blocks of the filesystem?",
+    "Is a WAL block at least as large as a filesystem block?",
     "the WAL block is smaller than the filesystem's block",
     "PostgreSQL src/backend/access/transam/xlog.c (XLogWrite); kernel fs/buffer.c and fs/iomap/buffered-io.c (a block "
     "of the "

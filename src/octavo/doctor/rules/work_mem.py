@@ -46,8 +46,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning" if ratio > _MUCH else "note",
         seen,
-        f"one hash in each session is {human_size(sessions)}{beside}, with shared_buffers {human_size(total)} of "
-        f"{human_size(memory)}: if they coincide, the OOM killer kills one",
+        f"one hash table in each session is {human_size(sessions)}{beside}, with shared_buffers {human_size(total)} of "
+        f"{human_size(memory)}: if they coincide, the OOM killer kills a backend",
         tuple(lines),
         takes,
         "SELECT name, setting, unit FROM pg_settings WHERE name IN ('work_mem', 'autovacuum_work_mem', "
@@ -79,7 +79,7 @@ def _autovacuum(asked: RuleFacts) -> tuple[int, int]:
 RULE = DoctorRule(
     "work-mem",
     "Is there memory for what all sessions may sort and hash at once?",
-    "shared_buffers, one hash of each of max_connections sessions and what autovacuum's workers may take (1 GB "
+    "shared_buffers, one hash table in each of max_connections sessions and what autovacuum's workers may take (1 GB "
     "each at most before 17) are more than the memory (a warning from twice the memory on; with the default work_mem "
     "only then)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): work_mem and connections are the "

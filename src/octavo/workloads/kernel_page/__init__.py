@@ -47,17 +47,17 @@ _TIME = Metric("run_ms", "median time of a run (Execution Time)", "ms", "lower")
 _EACH = Metric("each_run_ms", "time of each run", "ms", "lower")
 _RUNS = Metric("runs", "runs of the query", "1")
 _PLANNING = Metric("planning_ms", "planning time", "ms")
-_READ = Metric("shared_read_blocks", "Buffers: shared read, a run", "blocks")
-_HIT = Metric("shared_hit_blocks", "Buffers: shared hit, a run", "blocks")
+_READ = Metric("shared_read_blocks", "Buffers: shared read, per run", "blocks")
+_HIT = Metric("shared_hit_blocks", "Buffers: shared hit, per run", "blocks")
 _WANTED = Metric("wanted_mb", "blocks that a run requested from the kernel (wanted)", "MB")
-_DEVICE_READS = Metric("device_reads_per_run", "reads at the device, a run", "1", "lower")
-_DEVICE_MB = Metric("device_mb_per_run", "read at the device, a run", "MB", "lower")
+_DEVICE_READS = Metric("device_reads_per_run", "reads at the device per run", "1", "lower")
+_DEVICE_MB = Metric("device_mb_per_run", "read at the device per run", "MB", "lower")
 _AMPLIFICATION = Metric("amplification", "read amplification (MB read per MB wanted)", "1", "lower")
 _FORMULA = Metric("amplification_formula", "read amplification without caching, by the formula", "1")
 _UNIT = Metric(
     "page_cache_kb",
-    "unit of the page cache; if above the memory page by XFS blocks, a stand-in for reads: TLB, page tables, anonymous "
-    "memory and writes are not those of such a kernel",
+    "unit of the page cache; XFS blocks above the memory page stand in for a larger kernel page in reads only: TLB, "
+    "page tables, anonymous memory and writes differ",
     "kB",
 )
 _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
@@ -65,8 +65,8 @@ _NEEDED = Metric(
     "reads_needed", "reads that a run needs: 0 if the wanted blocks fit in memory, else one per block", "1"
 )
 _READ_KB = Metric("device_kb_per_read", "size of a read at the device", "kB", "lower")
-_BY_REQUESTS = Metric("requests_limit_ms", "time of a run's reads at the volume's limit of requests", "ms")
-_BY_BYTES = Metric("bytes_limit_ms", "time of a run's reads at the volume's limit of bytes", "ms")
+_BY_REQUESTS = Metric("requests_limit_ms", "time of a run's reads at the volume's IOPS limit", "ms")
+_BY_BYTES = Metric("bytes_limit_ms", "time of a run's reads at the volume's throughput limit", "ms")
 _MORE_READS = Metric("more_reads_ms", "first effect: time for reads beyond those needed, one block each", "ms", "lower")
 _LARGER_READS = Metric("larger_reads_ms", "second effect: time for larger reads", "ms", "lower")
 
@@ -92,7 +92,7 @@ class KernelPage:
     """One client that runs the query repeatedly. A cold trial runs it once: a second run would not be cold."""
 
     factors = (
-        Factor("table", "cluster", "size of the fragmented table, a row a block", "800000kB", size("10MB", "1TB")),
+        Factor("table", "cluster", "size of the fragmented table, one row per block", "800000kB", size("10MB", "1TB")),
         Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
         parallel.FACTOR,
     )

@@ -54,7 +54,7 @@ _EACH_PRIVATE = Metric("private_per_connection_bytes", "private memory before th
 _KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of the killed process, before the kill", "bytes")
 _HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest process before the kill", "bytes")
 _PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")
-_RECOVERY = Metric("recovery_seconds", "from the kill to the first answer", "seconds", "lower")
+_RECOVERY = Metric("recovery_seconds", "time from the kill to the first answered query", "seconds", "lower")
 _ACKNOWLEDGED = Metric("commits_acknowledged", "commits that were acknowledged", "1")
 _LOST = Metric("commits_lost", "acknowledged commits that were lost", "1", warns="alarm")
 _SURVIVED = Metric(

@@ -15,7 +15,7 @@ from octavo.observation import Metric, Observation, observe
 from octavo.workload_support import pgbench_client
 from octavo.workloads.base import WorkloadResult
 
-PER_THREAD = Metric("liops_per_thread", "LIOPS a thread", "1/s", "higher")
+PER_THREAD = Metric("liops_per_thread", "LIOPS per thread", "1/s", "higher")
 LIOPS = Metric("liops", "LIOPS of all threads (blocks accessed in shared buffers)", "1/s", "higher")
 BYTES = Metric("looked_for_bytes_per_second", "bytes of the blocks accessed", "bytes/s", "higher")
 HITS = Metric("cache_hits_per_second", "CACHE_HITS/s (blocks found in shared buffers)", "1/s")
@@ -24,9 +24,7 @@ UPDATES = Metric("updates_per_second", "rows updated", "1/s")
 LOWEST = Metric("session_liops_min", "LIOPS of the slowest session", "1/s")
 MEDIAN = Metric("session_liops_median", "LIOPS of the median session", "1/s")
 HIGHEST = Metric("session_liops_max", "LIOPS of the fastest session", "1/s")
-OWN_COST = Metric(
-    "own_cost_share", "time of calls that read and update nothing, as a share of the trial's calls", "fraction"
-)
+OWN_COST = Metric("own_cost_share", "time of a call that reads and updates nothing, share of a call's time", "fraction")
 
 _OF_PGBENCH = tuple(metric for metric in pgbench_client.METRICS if "lag" not in metric.name)
 METRICS = (

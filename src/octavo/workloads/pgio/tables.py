@@ -21,7 +21,7 @@ _CATALOGS = 16 * 1024**2
 FACTORS = (
     Factor("schemas", "cluster", "tables, each with sessions of its own (PGIO's NUM_SCHEMAS)", "4",
            whole_number(1, 8192)),
-    Factor("scale", "cluster", "size of each schema's table, one row a block (PGIO's SCALE)", "256MB",
+    Factor("scale", "cluster", "size of each schema's table, one row per block (PGIO's SCALE)", "256MB",
            size("1MB", "16TB")),
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ _SWAPPING = 4 * 1024**2
 WEIGHT = Metric("oom_weight_over_time_bytes", "RSS, swap and page tables, largest process, at each quarter", "bytes")
 PSS = Metric("pss_over_time_bytes", "proportional set size, largest process, at each quarter", "bytes")
 SWAPPED = Metric("swapped_bytes", "swap used by the server's processes, maximum", "bytes", "lower")
-ONSET = Metric("swap_onset_seconds", "until 4 MB of the server were in swap", "seconds", "higher")
+ONSET = Metric("swap_onset_seconds", "time until 4 MB of the server were in swap", "seconds", "higher")
 ONSET_TABLES = Metric("swap_onset_page_tables_bytes", "page tables of all processes when swapping began", "bytes")
 ONSET_PREDICTED = Metric(
     "swap_onset_predicted_bytes",

@@ -18,7 +18,7 @@ from octavo.workloads.scan.query import NODES, Scan, problem_of, run_scan
 _MB = 1024**2
 
 _SECONDS = Metric("seconds", "time of the scan", "seconds", "lower")
-_RATE = Metric("mb_per_second", "read by the scan a second", "MB/s", "higher")
+_RATE = Metric("mb_per_second", "scan throughput", "MB/s", "higher")
 _REQUESTS = Metric("asked_requests", "read requests of PostgreSQL", "1")
 _REQUEST_BYTES = Metric("asked_request_bytes", "bytes per read request of PostgreSQL", "bytes")
 _READ_BLOCKS = Metric("shared_read_blocks", "blocks read (Shared Read Blocks)", "1")

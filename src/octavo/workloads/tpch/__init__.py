@@ -43,7 +43,7 @@ def _queries(text: str) -> str:
         return text
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdecimal() and len(word) < 3 and 1 <= int(word) <= 22 for word in words):
-        raise UsageError("allowed: all, or numbers from 1 to 22 with commas between them")
+        raise UsageError("allowed: all, or comma-separated numbers from 1 to 22")
     return ",".join(map(str, sorted({int(word) for word in words})))
 
 
@@ -78,7 +78,7 @@ class Tpch:
         Factor("statistics_target", "cluster", "default_statistics_target", "100", whole_number(1, 10_000)),
         Factor("queries", "run", "which queries: all, or numbers such as 1,6,14", "all", _queries),
         Factor("repetitions", "run", "runs of each query in a trial", "1", whole_number(1, 1000)),
-        Factor("min_time", "run", "time that the runs of a query take together at the least, in at most "
+        Factor("min_time", "run", "minimum total time of the runs of a query in a trial, in at most "
                f"{queries.MOST_RUNS} runs", "none", _min_time),
         Factor("query_timeout", "run", "time after which a query is cancelled and marked", "none", _timeout),
         Factor("explain", "run", "output of auto_explain for each run: plan with actual rows and buffers, plan only, "

@@ -14,10 +14,10 @@ _NS = 1e-9
 
 CPU = Metric("server_cpu_seconds", "CPU of the server's processes", "seconds")
 CPU_SHARE = Metric(
-    "server_cpu_share", "CPU of the server's processes, as a share of its workers' processors", "fraction"
+    "server_cpu_share", "CPU of the server's processes, share of a CPU for each process of the query", "fraction"
 )
 CPU_WAIT_SHARE = Metric(
-    "server_cpu_wait_share", "time that the server's processes waited for a processor, as server_cpu_share", "fraction"
+    "server_cpu_wait_share", "time that these processes waited for a CPU, share as in server_cpu_share", "fraction"
 )
 READS = Metric("query_device_reads", "reads at the device", "1")
 READ_BYTES = Metric("query_device_read_bytes", "read at the device", "bytes")
