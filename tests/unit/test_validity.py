@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.unit import planted
 
 from octavo.host.page_cache import cached_bytes
 from octavo.host.process_table import Process, growth, read_table, settled_table, tree
+from octavo.lab.server_log import read_log
 from octavo.lab.validity import RULES, first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.surroundings import Surroundings
@@ -216,6 +218,18 @@ def test_a_rule_names_what_it_does_not_believe(rule: str, seen: Evidence, reason
     assert said is not None and re.search(reason, said.reason), said
     assert said.rule == rule, "an earlier rule spoke"
     assert "\n" not in said.reason
+
+
+@pytest.mark.parametrize(("rule", "seen", "reason"), [row for row in DOUBTFUL if row[1].server_log])
+def test_what_a_rule_looks_for_is_kept_of_a_large_log(tmp_path: Path, rule: str, seen: Evidence, reason: str) -> None:
+    quiet = "2025-01-02 03:04:05.678 UTC [77] client backend LOG:  duration: 1.234 ms\n" * 100
+    log = tmp_path / "server.log"
+    log.write_text(f"{quiet}{seen.server_log.rstrip()}\n{quiet}")
+    kept = read_log(log, 5000)
+    assert "duration" not in kept
+    said = first_doubt(replace(seen, server_log=kept))
+    assert said is not None and re.search(reason, said.reason), said
+    assert said.rule == rule
 
 
 @pytest.mark.parametrize(("case", "seen"), BELIEVED, ids=[case for case, _ in BELIEVED])
