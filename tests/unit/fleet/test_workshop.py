@@ -13,7 +13,7 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.fleet import workshop
-from octavo.fleet.workshop import Workshop, WorkQueue
+from octavo.fleet.workshop import WorkQueue, Workshop
 
 
 @dataclass
