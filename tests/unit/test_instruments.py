@@ -200,6 +200,25 @@ def test_more_processes_than_descriptors_are_still_seen(tmp_path: Path, monkeypa
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
 
 
+@pytest.mark.parametrize("name", ["schedstat", "oom_score"])
+def test_a_kernel_without_a_file_of_processes_is_told(tmp_path: Path, name: str) -> None:
+    """And none of the files that it has stays open."""
+    plant(tmp_path, family(2))
+    plant(tmp_path, child(2, "postgres: checkpointer "))
+    for pid in (1, 2):
+        (tmp_path / str(pid) / name).unlink()
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(UnavailableError, match=f"this kernel has no {name}"):
+        PROCESSES.open(target(tmp_path, postmaster=1))
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+def test_a_kernel_without_smaps_rollup_has_no_pss(tmp_path: Path) -> None:
+    plant(tmp_path, family(2))
+    with pytest.raises(UnavailableError, match="no smaps_rollup"):
+        Pss().open(target(tmp_path, postmaster=1))
+
+
 def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:
     plant(tmp_path, {**family(2), "1/smaps_rollup": "x\nPss: 5 kB\nPss_Shmem: 2 kB\n",
                      "2/smaps_rollup": "x\nPss: 7 kB\nPss_Shmem: 3 kB\n"})  # fmt: skip

@@ -15,13 +15,18 @@ from octavo.instruments.target import Target
 def rollups(target: Target, budget_seconds: float) -> Callable[[], list[bytes]]:
     """Returns a function that reads the files of the current processes; one reading may use so many CPU seconds.
 
-    Raises UnavailableError if the processes, or their memory maps, are not accessible. The function raises it once a
-    reading has exceeded the budget.
+    Raises UnavailableError if the kernel has no such file, or the processes or their memory maps are not accessible.
+    The function raises it once a reading has exceeded the budget.
     """
     root = target.postmaster
     if root is None:
         raise UnavailableError(target.no_processes)
-    _read(target, root)
+    try:
+        _read(target, root)
+    except FileNotFoundError as error:
+        if not (target.proc / str(root)).is_dir():
+            raise
+        raise UnavailableError("this kernel has no smaps_rollup (Linux 4.14, CONFIG_PROC_PAGE_MONITOR)") from error
 
     def read() -> list[bytes]:
         began = time.thread_time()
