@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.planted import machine, plant, target
 
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 from octavo.host.procfs import ProcFile
 from octavo.instruments import OPTIONAL, instruments
 from octavo.instruments.base import Sampled, UnavailableError
@@ -216,6 +216,12 @@ def test_a_kernel_without_a_file_of_processes_is_told(tmp_path: Path, name: str)
 def test_a_kernel_without_smaps_rollup_has_no_pss(tmp_path: Path) -> None:
     plant(tmp_path, family(2))
     with pytest.raises(UnavailableError, match="no smaps_rollup"):
+        Pss().open(target(tmp_path, postmaster=1))
+
+
+def test_a_server_that_has_ended_is_no_kernel_without_a_file(tmp_path: Path) -> None:
+    """The instrument would be off in the later trials, too."""
+    with pytest.raises(OctavoError, match="the postmaster .* is gone"):
         Pss().open(target(tmp_path, postmaster=1))
 
 
