@@ -221,7 +221,7 @@ def test_a_kernel_without_smaps_rollup_has_no_pss(tmp_path: Path) -> None:
 
 def test_a_server_that_has_ended_is_no_kernel_without_a_file(tmp_path: Path) -> None:
     """The instrument would be off in the later trials, too."""
-    with pytest.raises(OctavoError, match="the postmaster .* is gone"):
+    with pytest.raises(OctavoError, match="is gone"):
         Pss().open(target(tmp_path, postmaster=1))
 
 
