@@ -128,11 +128,11 @@ def test_pressure_is_a_share_of_the_time(tmp_path: Path) -> None:
 
 
 def test_events_of_huge_pages_are_counted(tmp_path: Path) -> None:
-    plant(tmp_path, {"vmstat": "thp_fault_alloc 5\ncompact_stall 1\n"})
-    found = reading(
-        HUGE_PAGE_EVENTS, tmp_path, lambda: plant(tmp_path, {"vmstat": "thp_fault_alloc 9\ncompact_stall 1\n"})
-    )
+    plant(tmp_path, {"vmstat": "thp_fault_alloc 5\ncompact_stall 1\ncompact_migrate_scanned 100\n"})
+    later = {"vmstat": "thp_fault_alloc 9\ncompact_stall 1\ncompact_migrate_scanned 170\n"}
+    found = reading(HUGE_PAGE_EVENTS, tmp_path, lambda: plant(tmp_path, later))
     assert (found["thp_fault_alloc"], found["compact_stall"]) == (4, 0)
+    assert found["compact_pages_scanned"] == 70  # not all of them are moved
 
 
 @pytest.mark.parametrize("name", ["memory", "vmstat", "pressure", "huge_page_events", "processes", "pss", "device"])

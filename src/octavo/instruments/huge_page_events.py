@@ -44,7 +44,7 @@ class HugePageEvents:
         Total(Metric("compact_stall", "direct compactions for a huge page", "1"), "compact_stall"),
         Total(Metric("compact_success", "of those, successful", "1"), "compact_success"),
         Total(Metric("compact_fail", "of those, failed", "1"), "compact_fail"),
-        Total(Metric("compact_pages_moved", "pages scanned by compaction", "1"),
+        Total(Metric("compact_pages_scanned", "pages scanned by compaction", "1"),
               "compact_migrate_scanned"),
         Total(Metric("allocstall", "allocations that had to reclaim memory themselves", "1"), "allocstall"),
         Gauge(Metric("free_huge_bytes", "free memory in pieces of a huge page or larger, least", "bytes"),
