@@ -1,3 +1,4 @@
+import errno
 import itertools
 import os
 import re
@@ -324,6 +325,20 @@ def test_the_table_reads_what_the_kernel_writes(tmp_path: Path) -> None:
     assert table[7] == Process(7, 1, 42, "odd) name?", False, 3.0, 1.0, 4096, 8192)
     assert table[2].kernel and table[2].read_bytes is None
     assert tree(1, {1: made(1, 0, 0), **table}) == {1, 7}
+
+
+def test_a_table_is_of_the_processes_that_this_user_may_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hidepid=1 the directories of other users' processes are there and refuse everything."""
+    proc = planted.plant(tmp_path, planted.process(7, 1) | planted.process(8, 1))
+    read_bytes = Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self.parent.name == "8":
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(self))
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert set(read_table(proc, storage=True)) == {7}
 
 
 def test_the_watch_tells_ours_from_others_and_from_the_kernels(tmp_path: Path) -> None:
