@@ -136,9 +136,9 @@ def _look_at_smaps(place: Path) -> object:
     return postmaster_memory.read_postmaster(7, place)
 
 
-def _traced(text: str) -> object:
+def _traced(text: bytes, _: Path) -> object:
     attribution = trace_lines.Attribution(lambda thread: thread)
-    for line in text.split("\n"):
+    for line in text.split(b"\n"):
         found = trace_lines.parse_line(line)
         trace_lines.lost_events(line)
         if found is not None:
@@ -242,7 +242,7 @@ PARSERS: Sequence[Parser] = (
         (_STAT_OF_A_DEVICE,),
         _KERNEL,
     ),
-    Parser("trace_pipe", _text(_traced), (_TRACE,)),
+    Parser("trace_pipe", _traced, (_TRACE,)),
 )
 
 

@@ -30,3 +30,9 @@ def test_what_is_expected_is_its_own_text() -> None:
 def test_what_fails_every_later_trial_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
         failure_reason(error)
+
+
+def test_a_process_that_has_ended_fails_its_trial_alone() -> None:
+    """A server that died before its CPUs were read, for example."""
+    found = failure_reason(caught(ProcessLookupError(3, "No such process")))
+    assert found.startswith("ProcessLookupError: [Errno 3] No such process (")

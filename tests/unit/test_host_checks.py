@@ -92,6 +92,9 @@ def look(name: str, seen: Host) -> CheckFinding:
          "mains off"),
         ("power", {}, {"class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Discharging\n"},
          "disturbs", "BAT0"),
+        ("power", {}, {"class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "1\n",
+                       "class/power_supply/pen/type": "Battery\n", "class/power_supply/pen/status": "Discharging\n",
+                       "class/power_supply/pen/scope": "Device\n"}, "fine", "not on battery"),
     ],
 )  # fmt: skip
 def test_a_check_sees_what_the_kernel_says(

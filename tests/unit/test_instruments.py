@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.planted import machine, plant, target
 
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 from octavo.host.procfs import ProcFile
 from octavo.instruments import OPTIONAL, instruments
 from octavo.instruments.base import Sampled, UnavailableError
@@ -128,11 +128,11 @@ def test_pressure_is_a_share_of_the_time(tmp_path: Path) -> None:
 
 
 def test_events_of_huge_pages_are_counted(tmp_path: Path) -> None:
-    plant(tmp_path, {"vmstat": "thp_fault_alloc 5\ncompact_stall 1\n"})
-    found = reading(
-        HUGE_PAGE_EVENTS, tmp_path, lambda: plant(tmp_path, {"vmstat": "thp_fault_alloc 9\ncompact_stall 1\n"})
-    )
+    plant(tmp_path, {"vmstat": "thp_fault_alloc 5\ncompact_stall 1\ncompact_migrate_scanned 100\n"})
+    later = {"vmstat": "thp_fault_alloc 9\ncompact_stall 1\ncompact_migrate_scanned 170\n"}
+    found = reading(HUGE_PAGE_EVENTS, tmp_path, lambda: plant(tmp_path, later))
     assert (found["thp_fault_alloc"], found["compact_stall"]) == (4, 0)
+    assert found["compact_pages_scanned"] == 70  # not all of them are moved
 
 
 @pytest.mark.parametrize("name", ["memory", "vmstat", "pressure", "huge_page_events", "processes", "pss", "device"])
@@ -198,6 +198,31 @@ def test_more_processes_than_descriptors_are_still_seen(tmp_path: Path, monkeypa
     assert len(list(Path("/proc/self/fd").iterdir())) - opened <= 7
     reader.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+@pytest.mark.parametrize("name", ["schedstat", "oom_score"])
+def test_a_kernel_without_a_file_of_processes_is_told(tmp_path: Path, name: str) -> None:
+    """And none of the files that it has stays open."""
+    plant(tmp_path, family(2))
+    plant(tmp_path, child(2, "postgres: checkpointer "))
+    for pid in (1, 2):
+        (tmp_path / str(pid) / name).unlink()
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(UnavailableError, match=f"this kernel has no {name}"):
+        PROCESSES.open(target(tmp_path, postmaster=1))
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+def test_a_kernel_without_smaps_rollup_has_no_pss(tmp_path: Path) -> None:
+    plant(tmp_path, family(2))
+    with pytest.raises(UnavailableError, match="no smaps_rollup"):
+        Pss().open(target(tmp_path, postmaster=1))
+
+
+def test_a_server_that_has_ended_is_no_kernel_without_a_file(tmp_path: Path) -> None:
+    """The instrument would be off in the later trials, too."""
+    with pytest.raises(OctavoError, match="is gone"):
+        Pss().open(target(tmp_path, postmaster=1))
 
 
 def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:

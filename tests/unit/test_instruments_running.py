@@ -9,10 +9,12 @@ import psycopg
 import pytest
 from tests.unit.test_sampler import Counting, FakeClock
 
-from octavo.instruments.base import Reader
+from octavo.errors import OctavoError
+from octavo.instruments.base import Reader, Stop
 from octavo.instruments.figures import Reading
 from octavo.instruments.running import InstrumentSet
 from octavo.instruments.target import Target
+from octavo.observation import Observation
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import WorkloadResult
 
@@ -79,3 +81,33 @@ def test_a_server_on_a_busy_disk_has_a_minute_before_the_run(server: Server, con
         seen = watching.finish(WorkloadResult((), 1.0, 1))
     assert seen.missed == {"database": 1}  # the last reading, and not the first one
     assert connection.closed
+
+
+class Recording:
+    """An instrument that runs from its start to its stop, as perf record does."""
+
+    metrics = ()
+
+    def __init__(self) -> None:
+        self.runs = False
+
+    def start(self, server: Server) -> Stop:
+        del server
+        self.runs = True
+
+        def stop(_: WorkloadResult) -> list[Observation]:
+            self.runs = False
+            return []
+
+        return stop
+
+
+def test_what_was_started_is_stopped_when_the_server_refuses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> SlowConnection:
+        raise OctavoError("could not connect to the server: too many clients already")
+
+    monkeypatch.setattr(server, "connect", refuse)
+    recording = Recording()
+    with pytest.raises(OctavoError, match="too many clients"):
+        InstrumentSet({"profile": recording}, print).start(server)
+    assert not recording.runs

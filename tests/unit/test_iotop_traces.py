@@ -8,53 +8,66 @@ from octavo.instruments.bpf import Jump, Label, assemble, instruction
 from octavo.iotop.request_source import RequestCount, direction_of
 from octavo.iotop.trace_lines import Attribution, Event, TraceLine, lost_events, parse_line
 
-# What a process may call itself: 15 bytes, anything but a zero.
-commands = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=15)
+# What a process may call itself: 15 bytes, anything but a zero; and letters of several bytes.
+commands = st.one_of(
+    st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=15).map(lambda name: name.encode()[:15]),
+    st.binary(max_size=15).map(lambda name: name.replace(b"\0", b"x")),
+)
 sizes = st.integers(1, 2**32 - 1)
 
 
-def trace_line(event: str, thread: int, rest: str, command: str) -> str:
-    return f"{command:>16}-{thread:<7} [003] d..1.  4711.000815: {event}: {rest} [{command}]"
+def trace_line(event: str, thread: int, rest: str, command: bytes) -> bytes:
+    return command.rjust(16) + f"-{thread:<7} [003] d..1.  4711.000815: {event}: {rest} [".encode() + command + b"]"
+
+
+def as_text(command: bytes) -> str:
+    return command.decode(errors="replace")
 
 
 @given(commands, st.integers(1, 2**22), sizes, st.integers(0, 2**48), st.sampled_from(["none,0,0 ", "rt,4,1 ", ""]))
 def test_a_line_is_read_whatever_the_process_calls_itself(
-    command: str, thread: int, size: int, sector: int, priority: str
+    command: bytes, thread: int, size: int, sector: int, priority: str
 ) -> None:
     rest = f"254,3 WFS {size} () {sector} + {size // 512} {priority}".rstrip()
     found = parse_line(trace_line("block_rq_issue", thread, rest, command))
-    if "\n" in command:  # no line any more, and never a wrong one
+    if b"\n" in command:  # no line any more, and never a wrong one
         assert found is None or (found.thread, found.size) == (thread, size)
     else:
-        assert found == TraceLine("block_rq_issue", thread, 254 << 20 | 3, "WFS", size, sector, command)
+        assert found == TraceLine("block_rq_issue", thread, 254 << 20 | 3, "WFS", size, sector, as_text(command))
 
 
-@given(commands.filter(lambda command: "\n" not in command), st.integers(0, 2**48))
-def test_a_requeued_request_has_no_size(command: str, sector: int) -> None:
+def test_a_name_with_letters_of_several_bytes_is_padded_by_bytes() -> None:
+    rest = "254,3 R 8192 () 64 + 16 none,0,0"
+    found = parse_line(trace_line("block_rq_issue", 7, rest, "données".encode()))
+    assert found == TraceLine("block_rq_issue", 7, 254 << 20 | 3, "R", 8192, 64, "données")
+
+
+@given(commands.filter(lambda command: b"\n" not in command), st.integers(0, 2**48))
+def test_a_requeued_request_has_no_size(command: bytes, sector: int) -> None:
     found = parse_line(trace_line("block_rq_requeue", 5, f"7,0 R () {sector} + 8 none,0,0", command))
     assert found is not None
     assert (found.event, found.kind, found.size, found.sector) == ("block_rq_requeue", "R", 0, sector)
 
 
-@given(commands.filter(lambda command: "\n" not in command), st.integers(1, 2**22), st.integers(0, 2**48))
-def test_what_is_submitted_to_a_volume_counts_for_who_submits_it(command: str, thread: int, sector: int) -> None:
+@given(commands.filter(lambda command: b"\n" not in command), st.integers(1, 2**22), st.integers(0, 2**48))
+def test_what_is_submitted_to_a_volume_counts_for_who_submits_it(command: bytes, thread: int, sector: int) -> None:
     found = parse_line(trace_line("block_bio_queue", thread, f"253,1 RA {sector} + 256", command))
-    assert found == TraceLine("block_bio_queue", thread, 253 << 20 | 1, "RA", 131072, sector, command)
+    assert found == TraceLine("block_bio_queue", thread, 253 << 20 | 1, "RA", 131072, sector, as_text(command))
     assert found is not None
     counted = Attribution(lambda thread: thread + 1).add(found)
-    ring = command.startswith("iou-wrk-") and command[8:9].isdigit()
+    ring = command.startswith(b"iou-wrk-") and command[8:9].isdigit()
     assert counted is not None and (counted.bytes, counted.direction) == (131072, "read")
     assert ring or counted.pid == thread + 1
 
 
-@given(st.text())
-def test_any_other_line_is_none(text: str) -> None:
+@given(st.binary())
+def test_any_other_line_is_none(text: bytes) -> None:
     assert parse_line(text) is None
     assert lost_events(text) == 0
 
 
 def test_a_column_of_processes_does_not_hinder() -> None:
-    line = "           <...>-77      (     70) [001] d..1.    12.000345: block_io_start: 8,0 RA 4096 () 64 + 8 [dd]"
+    line = b"           <...>-77      (     70) [001] d..1.    12.000345: block_io_start: 8,0 RA 4096 () 64 + 8 [dd]"
     found = parse_line(line)
     assert found is not None
     assert (found.event, found.thread, found.command) == ("block_io_start", 77, "dd")

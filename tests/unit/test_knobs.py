@@ -342,7 +342,8 @@ def test_a_client_inherits_our_cpus_and_we_get_ours_back() -> None:
 
 @pytest.fixture
 def unified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A version 2 hierarchy: controllers are switched by +name and -name, a group's files go with its directory."""
+    """A version 2 hierarchy: controllers are switched by +name and -name, a group's files go with its directory, and
+    no group that has others is removed."""
     root = plant(
         tmp_path / "cgroup",
         {"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "memory pids\n"},
@@ -357,6 +358,8 @@ def unified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     def remove(self: Path) -> None:
         if root in self.parents:
+            if any(below.is_dir() for below in self.iterdir()):
+                raise OSError(errno.EBUSY, "Device or resource busy")
             shutil.rmtree(self)
         else:
             rmdir(self)
@@ -441,6 +444,16 @@ def test_a_killed_group_of_version_2_is_removed(unified: Path) -> None:
         assert {one.what for one in restore()} == {"put back"}
         assert not path.exists()
         assert set((unified / "cgroup.subtree_control").read_text().split()) == {"memory", "pids"}
+
+
+def test_a_killed_group_is_removed_with_the_groups_of_children(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's own group lies in the limited one, and is in no journal."""
+    monkeypatch.setattr(cgroup, "_REMOVAL_SECONDS", 0.0)
+    with Journal() as journal, cgroup.group("a", journal, memory=64 * 1024**2, root=unified) as path:
+        plant(path, {"0a1b2c3d/cgroup.procs": "", "4e5f6a7b/cgroup.procs": ""})
+        journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())
+        assert {one.what for one in restore()} == {"put back"}
+        assert not path.exists()
 
 
 def test_a_host_without_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

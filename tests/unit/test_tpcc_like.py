@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.planted import plant
+from tests.unit.planted import KERNEL_THREAD, plant, process
 
 from octavo import workloads
 from octavo.instruments.base import UnavailableError
@@ -88,10 +88,14 @@ def test_the_mix_is_the_specification_s() -> None:
 
 
 def planted_threads(root: Path, khugepaged: int | None, kcompactd: int) -> Path:
-    files = {"2/comm": "kthreadd\n", "40/comm": "kcompactd0\n", "40/schedstat": f"{kcompactd} 7 1\n"}
-    files |= {"41/comm": "kcompactd1\n", "41/schedstat": f"{kcompactd} 7 1\n", "99/comm": "postgres\n"}
+    kernel = {2: "kthreadd", 40: "kcompactd0", 41: "kcompactd1"} | ({} if khugepaged is None else {50: "khugepaged"})
+    files = {"40/schedstat": f"{kcompactd} 7 1\n", "41/schedstat": f"{kcompactd} 7 1\n"}
     if khugepaged is not None:
-        files |= {"50/comm": "khugepaged\n", "50/schedstat": f"{khugepaged} 7 1\n"}
+        files |= {"50/schedstat": f"{khugepaged} 7 1\n"}
+    for pid, name in kernel.items():
+        files |= process(pid, 0, name, flags=KERNEL_THREAD)
+    # A program of that name is none of the kernel's threads.
+    files |= process(98, 1, "khugepaged") | {"98/schedstat": f"{5 * kcompactd} 7 1\n"} | process(99, 1, "postgres")
     return plant(root, files)
 
 
@@ -127,4 +131,4 @@ def test_threads_that_make_huge_pages_are_timed(
 
 def test_where_the_kernels_threads_cannot_be_seen_the_reason_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="container"):
-        THP_THREADS.open(target(plant(tmp_path, {"2/comm": "sh\n"})))
+        THP_THREADS.open(target(plant(tmp_path, process(2, 1, "kthreadd"))))

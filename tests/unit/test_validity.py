@@ -1,8 +1,10 @@
+import errno
 import itertools
 import os
 import re
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.unit import planted
 
 from octavo.host.page_cache import cached_bytes
 from octavo.host.process_table import Process, growth, read_table, settled_table, tree
+from octavo.lab.server_log import read_log
 from octavo.lab.validity import RULES, first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.surroundings import Surroundings
@@ -218,6 +221,18 @@ def test_a_rule_names_what_it_does_not_believe(rule: str, seen: Evidence, reason
     assert "\n" not in said.reason
 
 
+@pytest.mark.parametrize(("rule", "seen", "reason"), [row for row in DOUBTFUL if row[1].server_log])
+def test_what_a_rule_looks_for_is_kept_of_a_large_log(tmp_path: Path, rule: str, seen: Evidence, reason: str) -> None:
+    quiet = "2025-01-02 03:04:05.678 UTC [77] client backend LOG:  duration: 1.234 ms\n" * 100
+    log = tmp_path / "server.log"
+    log.write_text(f"{quiet}{seen.server_log.rstrip()}\n{quiet}")
+    kept = read_log(log, 5000)
+    assert "duration" not in kept
+    said = first_doubt(replace(seen, server_log=kept))
+    assert said is not None and re.search(reason, said.reason), said
+    assert said.rule == rule
+
+
 @pytest.mark.parametrize(("case", "seen"), BELIEVED, ids=[case for case, _ in BELIEVED])
 def test_a_sound_trial_is_believed(case: str, seen: Evidence) -> None:
     assert first_doubt(seen) is None
@@ -310,6 +325,20 @@ def test_the_table_reads_what_the_kernel_writes(tmp_path: Path) -> None:
     assert table[7] == Process(7, 1, 42, "odd) name?", False, 3.0, 1.0, 4096, 8192)
     assert table[2].kernel and table[2].read_bytes is None
     assert tree(1, {1: made(1, 0, 0), **table}) == {1, 7}
+
+
+def test_a_table_is_of_the_processes_that_this_user_may_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hidepid=1 the directories of other users' processes are there and refuse everything."""
+    proc = planted.plant(tmp_path, planted.process(7, 1) | planted.process(8, 1))
+    read_bytes = Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self.parent.name == "8":
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(self))
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert set(read_table(proc, storage=True)) == {7}
 
 
 def test_the_watch_tells_ours_from_others_and_from_the_kernels(tmp_path: Path) -> None:

@@ -135,9 +135,12 @@ class Workshop:
         return [] if self.left else list(members)
 
     def close(self, have: Mapping[str, int] | None = None) -> None:
-        """Restores the host's settings. Removes the outbox when the coordinator has all of its trials."""
-        delivered = have is not None and not self._outbox.undelivered(have)
-        self._stack.close()
+        """Restores the host's settings. Removes the outbox when the coordinator has all of its trials. Raises HostError
+        when the outbox cannot be read; the settings are restored nevertheless."""
+        try:
+            delivered = have is not None and not self._outbox.undelivered(have)
+        finally:
+            self._stack.close()
         if delivered:
             self._outbox.remove()
 
@@ -268,7 +271,11 @@ def finish(run: str, have: dict[str, int]) -> Delivery | None:
             remove_delivered(run, have)
             return None
         workshop, BENCH.workshop = BENCH.workshop, None
-        left = workshop.deliver(have)
+        try:
+            left = workshop.deliver(have)
+        except BaseException:  # a full disk: nobody else knows this run any more
+            workshop.close()
+            raise
         workshop.close(have)
         return left
 

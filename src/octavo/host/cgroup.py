@@ -112,10 +112,15 @@ def undo_controller(entry: Entry) -> Undone | None:
 
 
 def undo_group(entry: Entry) -> Undone | None:
-    """Removes the group once it is empty."""
+    """Removes the group once it is empty, and first those of children below it (version 2, `children.start`) with
+    whatever is left in them: the kernel removes no group that has others."""
+    from octavo.host import child_group  # which needs this module
+
     path = Path(entry["path"])
     if not path.exists():
         return None
+    for below in [place for place in path.iterdir() if place.is_dir()]:
+        child_group.remove(below)
     if not remove(path):
         return Undone(
             "failed", f"could not remove the group {path}: a process is in it; octavo host restore tries again"

@@ -62,12 +62,13 @@ def title_of(pid: int, proc: Path = Path("/proc")) -> str:
 
 
 def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False) -> Process | None:
-    """The process, or None when it is gone. Raises ValueError when the kernel's text is of another form than it has."""
+    """The process, or None when it is gone, or hidden from this user (proc(5), hidepid). Raises ValueError when the
+    kernel's text is of another form than it has."""
     directory = proc / str(pid)
     try:
         before, _, after = (directory / "stat").read_bytes().rpartition(b")")
         read, written = _storage_bytes(directory / "io") if storage else (None, None)
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = after.split()
     if len(fields) < _FIELDS:  # it went while it was read

@@ -51,7 +51,11 @@ class Processes:
         if target.postmaster is None:
             raise UnavailableError(target.no_processes)
         watched = _Family(target)
-        watched.read()
+        try:
+            watched.read()
+        except BaseException:
+            watched.close()
+            raise
         return Reader(watched.read, watched.close)
 
 
@@ -97,7 +101,7 @@ class _Family:
             rows.setdefault(role, []).append(row)
             rows[None].append(row)
         if self._root not in self._members:
-            raise UnavailableError(f"the postmaster (pid {self._root}) is gone")
+            raise UnavailableError(self._why_gone())
         return {role: _together(found) for role, found in rows.items()}
 
     def close(self) -> None:
@@ -119,9 +123,7 @@ class _Family:
         try:
             member = self._members.get(pid)
             if member is None:
-                kept = len(self._members) < self._most_kept
-                files = tuple(ProcFile(self._proc / str(pid) / name, kept=kept) for name in _FILES)
-                member = self._members[pid] = _Member(files)
+                member = self._members[pid] = _Member(self._opened(pid))
             if member.role is None:
                 member.role = self._special.get(pid) or self._role(pid)
             status, schedstat, oom_score = [file.read() for file in member.files]
@@ -141,6 +143,26 @@ class _Family:
             member.on_cpu,
             member.waited,
         )
+
+    def _opened(self, pid: int) -> tuple[ProcFile, ...]:
+        """The process's files. Raises OSError, with none of them left open."""
+        kept = len(self._members) < self._most_kept
+        files: list[ProcFile] = []
+        try:
+            for name in _FILES:
+                files.append(ProcFile(self._proc / str(pid) / name, kept=kept))
+        except OSError:
+            for file in files:
+                file.close()
+            raise
+        return tuple(files)
+
+    def _why_gone(self) -> str:
+        place = self._proc / str(self._root)
+        missing = [name for name in _FILES if place.is_dir() and not (place / name).exists()]
+        if missing:
+            return f"this kernel has no {missing[0]} of a process"
+        return f"the postmaster (pid {self._root}) is gone"
 
     def _role(self, pid: int) -> str | None:
         return role_of(title_of(pid, self._proc), self._cluster_name)

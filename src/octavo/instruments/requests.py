@@ -40,13 +40,13 @@ class DeviceRequests:
         if target.directory is None:
             raise UnavailableError(target.no_directory)
         device, submitted = volume_under(target.directory)
+        roles = _Roles(target)
         try:
             counter = RequestCounter(device, submitted=submitted)
         except PermissionError as error:
             raise UnavailableError("counting requests in the kernel needs root (CAP_BPF, CAP_PERFMON)") from error
         except OSError as error:
             raise UnavailableError(f"this kernel cannot count requests with BPF: {error.strerror or error}") from error
-        roles = _Roles(target)
 
         total: dict[str | None, dict[str, float]] = {}
 
@@ -94,6 +94,8 @@ class _Roles:
 
     def __init__(self, target: Target) -> None:
         self._target = target
+        # It precedes the role in every title, where it is set (on Debian it is: 18/main).
+        self._cluster_name = str(target.query("cluster_name")[0]["cluster_name"])
         self._known: dict[int, str] = {}
 
     def of(self, pid: int) -> str:
@@ -115,7 +117,7 @@ class _Roles:
         if process.parent != self._target.postmaster:
             return OTHERS
         try:
-            return role_of(title_of(pid, self._target.proc))
+            return role_of(title_of(pid, self._target.proc), self._cluster_name)
         except OSError:
             return GONE
 

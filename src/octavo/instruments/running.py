@@ -94,14 +94,18 @@ class InstrumentSet:
             for name, instrument in self._instruments.items()
             if running is None or name in OF_THE_SERVER or name == _PROFILE or (own_device and name == _DEVICE)
         }
-        for name, instrument in chosen.items():
-            if not isinstance(instrument, Sampled):
-                try:
-                    stops[name] = instrument.start(server)
-                except UnavailableError as error:
-                    self._switch_off(name, error)
-        server.disconnect()
-        target, connection = _connected(server, _STARTING_TIMEOUT)
+        try:
+            for name, instrument in chosen.items():
+                if not isinstance(instrument, Sampled):
+                    try:
+                        stops[name] = instrument.start(server)
+                    except UnavailableError as error:
+                        self._switch_off(name, error)
+            server.disconnect()
+            target, connection = _connected(server, _STARTING_TIMEOUT)
+        except BaseException:  # a profile would go on through later trials
+            _stop_all(stops, _NO_WORK, {})
+            raise
         sampler = Sampler(running or self._clock)
         watching = RunningInstruments(target, connection.close, sampler, stops)
         try:
@@ -164,7 +168,7 @@ class RunningInstruments:
             observations += recording.observations(work)
             if recording.off is not None:
                 off[recording.name] = recording.off
-        observations += self._stop_others(result, off)
+        observations += _stop_all(self._stops, result, off)
         series = [series for recording in sampler.recordings for series in recording.series()]
         missed = {recording.name: recording.missed for recording in sampler.recordings if recording.missed}
         return InstrumentResults(tuple(observations), tuple(series), off, missed)
@@ -173,19 +177,21 @@ class RunningInstruments:
         """Stops the remaining instruments: none after `finish`, all of them if the trial was aborted."""
         self._sampler.stop()
         self._disconnect()
-        self._stop_others(_NO_WORK, {})
+        _stop_all(self._stops, _NO_WORK, {})
         self._sampler.close()
 
-    def _stop_others(self, result: WorkloadResult, off: dict[str, str]) -> list[Observation]:
-        found: list[Observation] = []
-        while self._stops:
-            name = next(iter(self._stops))
-            stop = self._stops.pop(name)
-            try:
-                found += stop(result)
-            except (UnavailableError, OctavoError, psycopg.Error, OSError) as error:
-                off[name] = " ".join(str(error).split())
-        return found
+
+def _stop_all(stops: dict[str, Stop], result: WorkloadResult, off: dict[str, str]) -> list[Observation]:
+    """Ends the observations that read before and after the run, each once; `off` gets the errors, by name."""
+    found: list[Observation] = []
+    while stops:
+        name = next(iter(stops))
+        stop = stops.pop(name)
+        try:
+            found += stop(result)
+        except (UnavailableError, OctavoError, psycopg.Error, OSError) as error:
+            off[name] = " ".join(str(error).split())
+    return found
 
 
 def target_of(server: Server) -> tuple[Target, Callable[[], None]]:

@@ -7,6 +7,7 @@ locked, 7 ms for a GB touched.
 import time
 from collections.abc import Callable
 
+from octavo.errors import OctavoError
 from octavo.host.process_table import child_pids
 from octavo.instruments.base import UnavailableError
 from octavo.instruments.target import Target
@@ -15,13 +16,18 @@ from octavo.instruments.target import Target
 def rollups(target: Target, budget_seconds: float) -> Callable[[], list[bytes]]:
     """Returns a function that reads the files of the current processes; one reading may use so many CPU seconds.
 
-    Raises UnavailableError if the processes, or their memory maps, are not accessible. The function raises it once a
-    reading has exceeded the budget.
+    Raises UnavailableError if the kernel has no such file, or the processes or their memory maps are not accessible;
+    OctavoError if the server has ended. The function raises UnavailableError once a reading has exceeded the budget.
     """
     root = target.postmaster
     if root is None:
         raise UnavailableError(target.no_processes)
-    _read(target, root)
+    try:
+        _read(target, root)
+    except FileNotFoundError as error:
+        if not (target.proc / str(root)).is_dir():
+            raise OctavoError(f"the postmaster (pid {root}) is gone") from error
+        raise UnavailableError("this kernel has no smaps_rollup (Linux 4.14, CONFIG_PROC_PAGE_MONITOR)") from error
 
     def read() -> list[bytes]:
         began = time.thread_time()

@@ -7,6 +7,7 @@ exists only while a mode of transparent huge pages needs it; otherwise its use i
 from collections.abc import Iterator
 from pathlib import Path
 
+from octavo.host.process_table import read_process
 from octavo.host.procfs import ProcFile
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Reading, Total
@@ -33,12 +34,12 @@ class ThpThreads:
 
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError if the kernel's threads are not visible, as in a container."""
-        if _name(target.proc / "2") != _KTHREADD:
+        if _kernel_thread("2", target.proc) != _KTHREADD:
             raise UnavailableError("kernel threads are not visible, as in a container")
         files = [
             (thread, ProcFile(path / "schedstat"))
             for path in target.proc.iterdir()
-            for thread in _thread_of(path)
+            for thread in _thread_of(path.name, target.proc)
             if (path / "schedstat").exists()
         ]
 
@@ -58,17 +59,16 @@ class ThpThreads:
         return Reader(read, close)
 
 
-def _thread_of(path: Path) -> Iterator[str]:
+def _thread_of(pid: str, proc: Path) -> Iterator[str]:
     """The name of the thread if the process is one of these: kcompactd has one per memory node, with its number."""
-    if path.name.isdecimal() and (name := _name(path).rstrip("0123456789")) in _THREADS:
+    if pid.isdecimal() and (name := _kernel_thread(pid, proc).rstrip("0123456789")) in _THREADS:
         yield name
 
 
-def _name(path: Path) -> str:
-    try:
-        return (path / "comm").read_text(errors="replace").strip()
-    except OSError:  # it has ended, or does not exist
-        return ""
+def _kernel_thread(pid: str, proc: Path) -> str:
+    """The name of a kernel thread; empty for any other process, which can choose any name (prctl(2), PR_SET_NAME)."""
+    process = read_process(int(pid), proc)
+    return process.name if process is not None and process.kernel else ""
 
 
 INSTRUMENT = ThpThreads()

@@ -71,7 +71,7 @@ class FromTracefs:
         """Ends the tracing and removes the instance."""
         self._stack.close()
 
-    def _lines(self) -> list[str]:
+    def _lines(self) -> list[bytes]:
         parts = [self._rest]
         most = _MOST_BYTES
         with suppress(BlockingIOError):
@@ -79,7 +79,7 @@ class FromTracefs:
                 parts.append(part)
                 most -= len(part)
         *lines, self._rest = b"".join(parts).split(b"\n")
-        return [line.decode(errors="replace") for line in lines]
+        return lines
 
     def _process_of(self, thread: int) -> int:
         if (process := self._processes.get(thread)) is None:

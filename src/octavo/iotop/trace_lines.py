@@ -2,7 +2,7 @@
 
 Their form: kernel Documentation/trace/ftrace.rst ("Output format") and the TP_printk of include/trace/events/block.h. A
 process can choose any name, even one with line ends, so fields are found by position: the name takes the first sixteen
-columns, and is repeated in brackets at the very end.
+bytes (printf pads by bytes, not by letters), and is repeated in brackets at the very end.
 """
 
 import re
@@ -18,12 +18,12 @@ EVENTS: tuple[Event, ...] = ("block_io_start", "block_rq_issue", "block_rq_reque
 # What is submitted to a device that makes no requests of its own.
 SUBMITTED: Event = "block_bio_queue"
 
-_NAME_COLUMNS = 16
-_HEAD = re.compile(r"-(\d{1,9})\s+(?:\([\s\d-]*\)\s+)?\[\d+\]\s+\S+\s+\d+\.\d+: (\w+): ")
-_PLACE = re.compile(r"(\d{1,9}),(\d{1,9}) ([A-Z]*) (?:(\d{1,20}) )?\([^)]*\) (\d{1,20}) \+ \d+ (?:\S+ )?\[(.*)\]")
-_SUBMITTED_PLACE = re.compile(r"(\d{1,9}),(\d{1,9}) ([A-Z]*) (\d{1,20}) \+ (\d{1,9}) \[(.*)\]")
+_NAME_BYTES = 16
+_HEAD = re.compile(rb"-(\d{1,9})\s+(?:\([\s\d-]*\)\s+)?\[\d+\]\s+\S+\s+\d+\.\d+: (\w+): ")
+_PLACE = re.compile(rb"(\d{1,9}),(\d{1,9}) ([A-Z]*) (?:(\d{1,20}) )?\([^)]*\) (\d{1,20}) \+ \d+ (?:\S+ )?\[(.*)\]")
+_SUBMITTED_PLACE = re.compile(rb"(\d{1,9}),(\d{1,9}) ([A-Z]*) (\d{1,20}) \+ (\d{1,9}) \[(.*)\]")
 _SECTOR = 512
-_LOST = re.compile(r"CPU:\d+ \[LOST (?:(\d{1,20}) )?EVENTS\]")
+_LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d{1,20}) )?EVENTS\]")
 _RING_WORKER = re.compile(r"iou-wrk-(\d{1,9})")
 _MOST_UNDER_WAY = 65536
 
@@ -41,35 +41,40 @@ class TraceLine:
     command: str
 
 
-def parse_line(line: str) -> TraceLine | None:
+def parse_line(line: bytes) -> TraceLine | None:
     """The event of a line, None where it is none of ours.
 
-    >>> line = "              dd-7     [002] d..1.    12.000345: block_rq_issue: 254,0 RS 8192 () 64 + 16 none,0,0 [dd]"
+    >>> line = b"              dd-7     [002] d..1.   12.000345: block_rq_issue: 254,0 RS 8192 () 64 + 16 none,0,0 [dd]"
     >>> found = parse_line(line)
     >>> found.thread, found.kind, found.size, found.sector, found.command
     (7, 'RS', 8192, 64, 'dd')
     """
-    head = _HEAD.match(line, _NAME_COLUMNS)
-    if head is not None and head[2] == SUBMITTED:
+    head = _HEAD.match(line, _NAME_BYTES)
+    if head is None:
+        return None
+    name = head[2].decode()
+    if name == SUBMITTED:
         entered = _SUBMITTED_PLACE.fullmatch(line, head.end())
         if entered is None:
             return None
         device, size = kernel_number(int(entered[1]), int(entered[2])), int(entered[5]) * _SECTOR
-        return TraceLine(SUBMITTED, int(head[1]), device, entered[3], size, int(entered[4]), entered[6])
-    if head is None or head[2] not in EVENTS:
+        kind, command = entered[3].decode(), entered[6].decode(errors="replace")
+        return TraceLine(SUBMITTED, int(head[1]), device, kind, size, int(entered[4]), command)
+    event = next((one for one in EVENTS if one == name), None)
+    if event is None:
         return None
     place = _PLACE.fullmatch(line, head.end())
     if place is None:
         return None
-    event: Event = next(name for name in EVENTS if name == head[2])
     device = kernel_number(int(place[1]), int(place[2]))
-    return TraceLine(event, int(head[1]), device, place[3], int(place[4] or 0), int(place[5]), place[6])
+    kind, command = place[3].decode(), place[6].decode(errors="replace")
+    return TraceLine(event, int(head[1]), device, kind, int(place[4] or 0), int(place[5]), command)
 
 
-def lost_events(line: str) -> int:
+def lost_events(line: bytes) -> int:
     """The number of lost events that a line reports, 0 for other lines.
 
-    >>> lost_events("CPU:1 [LOST 12 EVENTS]"), lost_events("CPU:0 [LOST EVENTS]"), lost_events("")
+    >>> lost_events(b"CPU:1 [LOST 12 EVENTS]"), lost_events(b"CPU:0 [LOST EVENTS]"), lost_events(b"")
     (12, 1, 0)
     """
     match = _LOST.fullmatch(line.strip())

@@ -13,9 +13,11 @@ _PACKAGE = Path(__file__).parents[1]
 def failure_reason(error: Exception) -> str:
     """Why a trial or a load failed, in one line; for an unexpected error with its type, file and line.
 
-    Raises the error itself when it would also fail every later trial: HostError, and OSError, usually a full disk.
+    Raises the error itself when it would also fail every later trial: HostError, and OSError, usually a full disk, but
+    not that a process of this trial has ended.
     """
-    if isinstance(error, HostError) or (isinstance(error, OSError) and not isinstance(error, psycopg.Error)):
+    own = isinstance(error, psycopg.Error | ProcessLookupError)
+    if isinstance(error, HostError) or (isinstance(error, OSError) and not own):
         raise error
     text = " ".join(str(error).split())
     if isinstance(error, (OctavoError, psycopg.Error)):

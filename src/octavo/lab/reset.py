@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import HostError
+from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import trees
 from octavo.host.journal import Journal
@@ -31,7 +31,8 @@ def pristine_copy(
     """Yields a copy of the dataset for one trial, removed at the end, and facts on how it was dropped from the page
     cache.
 
-    The copy is made in `parent`, such as the trial's own volume; else in the state directory.
+    The copy is made in `parent`, the trial's own volume; else in the state directory. If an error comes while there is
+    no space, HostError is raised instead of it, because later trials would fail, too; for a volume OctavoError.
     """
     target = make_directory(parent or octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))
@@ -43,6 +44,8 @@ def pristine_copy(
     except Exception as error:  # on a full disk a server may not even be able to report that
         if (free := shutil.disk_usage(target.parent).free) < _FULL_BYTES:
             what = " ".join(str(error).split())
+            if parent is not None:  # this trial's own, which goes with it
+                raise OctavoError(f"the trial's volume is full, {human_size(free)} are left ({what})") from error
             raise HostError(f"{target.parent} has {human_size(free)} free ({what}); free some space there") from error
         raise
     finally:

@@ -20,7 +20,10 @@ _KEPT = 1024**2
 _PERIOD_SECONDS = 0.5
 _PATIENCE_SECONDS = 30.0
 # The part of the log that the validity rules examine, and how much of it is kept.
-_TELLING = re.compile(rb"(?:ERROR|FATAL|PANIC):  |No space left on device|Disk quota exceeded")
+_TELLING = re.compile(
+    rb"(?:ERROR|FATAL|PANIC):  |No space left on device|Disk quota exceeded|"
+    rb"terminating any other active server processes|\(PID \d+\) (?:was terminated by|exited with)"
+)
 _MOST = 16 * 1024**2
 _LONGEST_LINE = 64 * 1024
 
@@ -67,7 +70,7 @@ def limited_log(
 
 
 def read_log(log: Path, most: int = _MOST) -> str:
-    """The log as text; if it is larger than so many bytes, only its lines about errors, as many as fit."""
+    """The log as text; if it is larger than so many bytes, only its lines about errors and crashes, as many as fit."""
     with log.open("rb") as file:
         if os.fstat(file.fileno()).st_size <= most:
             return file.read(most).decode(errors="replace")

@@ -4,7 +4,7 @@
 
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.fleet import workshop
-from octavo.fleet.workshop import WorkQueue
+from octavo.fleet.workshop import WorkQueue, Workshop
 
 
 @dataclass
@@ -39,6 +39,9 @@ class FakeWorkshop:
 
     def report(self) -> str:
         return f"ready for {self.order.run}"
+
+    def deliver(self, have: Any) -> Any:
+        raise HostError("the outbox cannot be read")
 
     def close(self) -> None:
         self.closed.set()
@@ -185,6 +188,29 @@ def test_a_run_that_goes_on_before_the_trial_has_ended_keeps_its_host(
         put_back()
     assert bench.workshop is first
     assert not first.closed.is_set()
+
+
+def test_a_host_whose_trials_cannot_be_read_is_put_back(bench: WorkQueue) -> None:
+    workshop.begin(order("one"))
+    mine: Any = bench.workshop
+    with pytest.raises(HostError, match="cannot be read"):
+        workshop.finish("one", {})
+    assert mine.closed.is_set()
+    assert bench.workshop is None
+
+
+def test_an_outbox_that_cannot_be_read_keeps_no_settings() -> None:
+    def fail(_: Any) -> Any:
+        raise HostError("the outbox cannot be read")
+
+    put_back: list[str] = []
+    mine: Any = Workshop.__new__(Workshop)
+    mine._outbox = SimpleNamespace(undelivered=fail)
+    mine._stack = ExitStack()
+    mine._stack.callback(put_back.append, "settings")
+    with pytest.raises(HostError, match="cannot be read"):
+        mine.close({})
+    assert put_back == ["settings"]
 
 
 def test_what_goes_wrong_when_nobody_waits_is_in_the_log(bench: WorkQueue, capsys: pytest.CaptureFixture[str]) -> None:

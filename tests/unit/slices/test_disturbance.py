@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,14 @@ def plant(proc: Path, pid: int, parent: int, ticks: int, *, kernel: bool = False
 
 def machine(proc: Path, user: int, idle: int, steal: int) -> None:
     (proc / "stat").write_text(f"cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\n")
+
+
+def open_below(place: Path) -> int:
+    found = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found += descriptor.readlink().is_relative_to(place)
+    return found
 
 
 def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -> None:
@@ -57,6 +66,19 @@ def test_processes_that_go_and_numbers_that_come_again(tmp_path: Path) -> None:
         assert meter.read().foreign == {}
         plant(tmp_path, 20, 1, 7)
         assert meter.read().foreign == {20: 0.07}
+
+
+def test_no_file_of_an_ended_process_stays_open(tmp_path: Path) -> None:
+    """One ends while another begins: the table, which is then read again, does not have the first."""
+    plant(tmp_path, 10, 1, 0)
+    machine(tmp_path, 0, 0, 0)
+    with CpuMeter(root=10, proc=tmp_path) as meter:
+        for pid in range(20, 40):
+            plant(tmp_path, pid, 1, 0)
+            assert list(meter.read().foreign) == [pid]
+            (tmp_path / str(pid) / "stat").unlink()
+            (tmp_path / str(pid)).rmdir()
+        assert open_below(tmp_path) == 1
 
 
 def test_it_reads_what_the_kernel_says_of_a_process_that_ends() -> None:

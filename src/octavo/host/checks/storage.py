@@ -1,6 +1,7 @@
 """The disk under the data, and the power."""
 
 import shutil
+from pathlib import Path
 
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, read_text
 from octavo.units import human_size
@@ -30,7 +31,7 @@ def power(host: Host) -> CheckFinding:
     states = {
         path.name: (read_text(path / "type"), read_text(path / "online" if online else path / "status"))
         for path in (sorted(supplies.iterdir()) if supplies.is_dir() else ())
-        if (online := (path / "online").exists()) or (path / "status").exists()
+        if not _is_of_a_device(path) and ((online := (path / "online").exists()) or (path / "status").exists())
     }
     if not states:
         raise CheckImpossibleError("no power supply reported")
@@ -45,3 +46,11 @@ def power(host: Host) -> CheckFinding:
         "CPU frequency and devices are throttled on battery",
         "plug it in",
     )
+
+
+def _is_of_a_device(supply: Path) -> bool:
+    """Whether it powers something attached to the machine, such as a tablet (kernel power_supply.h, scope)."""
+    try:
+        return read_text(supply / "scope") == "Device"
+    except CheckImpossibleError:
+        return False

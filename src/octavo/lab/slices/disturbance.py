@@ -49,8 +49,9 @@ class CpuMeter:
             table = read_table(self.proc)
             ours = tree(self.root, table)
             self._foreign = {pid: pid not in ours and not one.kernel for pid, one in table.items()}
-        for pid in self._foreign.keys() - pids:
-            del self._foreign[pid]
+        # A table that was just read no longer has those that have ended since.
+        for pid in (self._foreign.keys() | self._files.keys()) - pids:
+            self._foreign.pop(pid, None)
             self._close(pid)
         used = ((pid, self._cpu_of(pid)) for pid in pids if self._foreign.get(pid))
         return CpuSnapshot(cpu_times(self.proc), {pid: cpu for pid, cpu in used if cpu is not None})
