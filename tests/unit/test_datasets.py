@@ -242,6 +242,21 @@ def test_a_full_disk_is_told_with_figures_and_nothing_goes_in_vain(monkeypatch: 
         assert disk_space.make_room("next", 100 * MB, 300 * MB, journal) == ["one"]
 
 
+@pytest.mark.usefixtures("place")
+def test_the_default_limit_counts_a_load_that_was_just_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_load("other", days_ago=1)
+    room_for(1000 * MB, monkeypatch)  # of which a half is 550 MB
+    with Journal() as journal:
+        assert disk_space.make_room("next", 440 * MB, 440 * MB, journal) == []
+        room_for((1000 - 440) * MB, monkeypatch)
+        assert disk_space.make_room("next", 440 * MB, 0, journal, made=True) == []
+        assert disk_space.make_room("next", 500 * MB, 0, journal, made=True) == ["other"]
+        disk_space.set_limit(430 * MB)
+        with pytest.raises(HostError, match="next will take about 440 MB, the limit is 430 MB"):
+            disk_space.make_room("next", 440 * MB, 0, journal, made=True)
+    assert names() == []
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=6),
     st.integers(1, 60),

@@ -24,15 +24,18 @@ def chosen_limit() -> int | None:
         return None
 
 
-def default_limit() -> int:
-    """Half of the datasets' size plus the free disk space, in bytes."""
-    return (_taken() + free_bytes()) // 2
+def default_limit(made: int = 0) -> int:
+    """Half of the datasets' size plus the free disk space, in bytes.
+
+    `made`: the size of a load that is on the disk, but not in the cache yet.
+    """
+    return (_taken() + made + free_bytes()) // 2
 
 
-def limit() -> int:
-    """The limit on the datasets' total size, in bytes."""
+def limit(made: int = 0) -> int:
+    """The limit on the datasets' total size, in bytes; `made` as in `default_limit`."""
     chosen = chosen_limit()
-    return default_limit() if chosen is None else chosen
+    return default_limit(made) if chosen is None else chosen
 
 
 def set_limit(size: int | None) -> None:
@@ -49,13 +52,15 @@ def available() -> int:
     return min(limit(), _taken() + free_bytes() - _SPARE_BYTES)
 
 
-def make_room(name: str, size: int, meanwhile: int, journal: Journal) -> list[str]:
+def make_room(name: str, size: int, meanwhile: int, journal: Journal, *, made: bool = False) -> list[str]:
     """Frees space for a load of about `size` bytes that needs `meanwhile` bytes while it is made.
+
+    `made`: the load is on the disk already, and not yet in the cache.
 
     Removes loads that no process holds, least recently used first, until limit and disk suffice; returns their names.
     Raises HostError when they do not, before anything is loaded, and then removes nothing.
     """
-    free, taken, most = free_bytes(), _taken(), limit()
+    free, taken, most = free_bytes(), _taken(), limit(size) if made else limit()
     going: list[cache.Load] = []
     for load in sorted(list_loads(), key=lambda load: load.last_used):
         if taken + size <= most and free >= meanwhile + _SPARE_BYTES:

@@ -130,7 +130,7 @@ def _make(
         kept.keep(data, account)
         trees.sync(data)
         allocated = trees.allocated_bytes(data)
-        removed += disk_space.make_room(name, allocated, 0, journal)  # its size is known now
+        removed += disk_space.make_room(name, allocated, 0, journal, made=True)  # its size is known now
         manifest: dict[str, Any] = {
             **{fact: build.manifest[fact] for fact in ("version", "data_block")},
             "build": build.name,
