@@ -2,18 +2,23 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from octavo.postgres.wal_contents import Window, header_bytes, windows
+from octavo.postgres.wal_contents import MOST_BYTES, Window, header_bytes, windows
 
 
-@given(st.integers(0, 1 << 40), st.integers(1, 1 << 36), st.sampled_from([1 << 20, 1 << 24, 1 << 30]))
-def test_windows_lie_within_the_trial_and_apart(start: int, length: int, segment: int) -> None:
+@given(
+    st.integers(0, 1 << 40),
+    st.integers(1, 1 << 36),
+    st.sampled_from([1 << 20, 1 << 24, 1 << 30]),
+    st.sampled_from([1 << 22, 1 << 26, MOST_BYTES, 1 << 32]),
+)
+@example(600 << 20, 700 << 20, 1 << 30, MOST_BYTES)  # it has a border of segments, and no whole one
+def test_windows_lie_within_the_trial_and_apart(start: int, length: int, segment: int, most: int) -> None:
     whole = Window(start, start + length)
-    most = 4 * segment
     found = list(windows(whole, segment, most))
-    assert sum(window.end - window.start for window in found) <= max(most, length if length <= most else 0)
+    assert 0 < sum(window.end - window.start for window in found) <= most
     assert all(whole.start <= window.start < window.end <= whole.end for window in found)
     assert all(one.end <= other.start for one, other in pairwise(found))
 

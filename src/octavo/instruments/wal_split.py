@@ -1,7 +1,7 @@
 """The composition of a trial's WAL: records, full-page images, page headers (`postgres.wal_contents`).
 
-It is read after the measured time. Of more than 512 MB, whole segments spread evenly over the trial are read, and
-`wal_inspected_share` is their share; nothing is extrapolated.
+It is read after the measured time. Of more than 512 MB, whole segments spread evenly over the trial are read (512 MB of
+one of 1 GB), and `wal_inspected_share` is their share; nothing is extrapolated.
 """
 
 from octavo.instruments.base import Stop, UnavailableError

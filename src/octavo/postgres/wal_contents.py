@@ -105,19 +105,26 @@ def header_bytes(window: Window, block: int, segment: int) -> int:
 
 
 def windows(whole: Window, segment: int, most: int = MOST_BYTES) -> Iterator[Window]:
-    """Yields the whole, or as many whole segments as may be read, spread evenly over it.
+    """Yields the whole if it has at most `most` bytes, else as many whole segments, spread evenly over it.
+
+    Of a segment that is larger, and where no whole segment is in the window, it is the first `most` bytes.
 
     >>> list(windows(Window(5, 95), 10, most=100)), list(windows(Window(0, 100), 10, most=20))
     ([Window(start=5, end=95)], [Window(start=0, end=10), Window(start=50, end=60)])
+    >>> list(windows(Window(5, 95), 100, most=50)), list(windows(Window(5, 395), 100, most=50))
+    ([Window(start=5, end=55)], [Window(start=100, end=150)])
     """
     if whole.end - whole.start <= most:
         yield whole
         return
     first, last = -(-whole.start // segment), whole.end // segment
-    wanted = max(1, min(most // segment, last - first))
+    size = min(segment, most)
+    wanted = min(most // size, last - first)
+    if wanted < 1:
+        yield Window(whole.start, whole.start + most)
     for number in range(wanted):
         start = (first + number * (last - first) // wanted) * segment
-        yield Window(start, start + segment)
+        yield Window(start, start + size)
 
 
 def segment_name(position: int, timeline: str, segment: int) -> str:
