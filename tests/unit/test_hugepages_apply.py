@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -79,6 +79,20 @@ def test_a_later_command_does_not_put_it_back_by_itself(kernel: Kernel) -> None:
     assert recover() == []
     assert kernel.total == 26
     pool.undo()
+
+
+def test_pages_that_came_before_the_lock_are_not_taken_back(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server's pool is enlarged between our first look and the lock."""
+
+    @contextmanager
+    def host_lock() -> Iterator[None]:
+        kernel.write(KernelValue(kernel.file), "110")
+        yield
+
+    monkeypatch.setattr(pool, "host_lock", host_lock)
+    done = pool.apply(PAGE, 20, 0, kernel.root)
+    assert (done["asked_pages"], done["given_pages"], kernel.total) == (0, 0, 110)
+    assert pool.kept() == []
 
 
 def test_two_applied_are_undone_in_turn(kernel: Kernel) -> None:

@@ -38,6 +38,8 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
         applied = kept()
         before = read_pool(page, sys)
         short = before.short(needed, own)
+        if short == 0:  # enlarged meanwhile, perhaps for another server: the target would take its pages
+            return _document(before, before, needed, 0)
         _check_memory(before.to_allocate(needed, own) * page, root)
         target = before.target(needed, own)
         entry: Entry = {
