@@ -19,6 +19,12 @@ def test_the_options_of_the_last_start_are_settings(tmp_path: Path) -> None:
     assert found[1::2] == ["a=1", "max_connections=7", "shared_buffers=64", "b=x y"]
 
 
+def test_options_with_their_value_in_one_word_are_settings_too(tmp_path: Path) -> None:
+    words = '"-D" "/data" "-cshared_buffers=4GB" "-B64" "-N100" "-p5433" "-c" "a=1"'
+    (tmp_path / "postmaster.opts").write_text(f"/usr/bin/postgres {words}\n")
+    assert last_options(tmp_path)[1::2] == ["shared_buffers=4GB", "shared_buffers=64", "max_connections=100", "a=1"]
+
+
 def a_process(proc: Path, pid: int, name: str, parent: int, cwd: Path | None, user: int | None = None) -> None:
     mine = os.getuid() if user is None else user
     plant(proc, {f"{pid}/stat": f"{pid} ({name}) S {parent} " + " ".join(["0"] * 48) + "\n"})

@@ -15,6 +15,8 @@ from octavo.host.safe_read import read_text
 
 _PROC = Path("/proc")
 _QUOTED = re.compile(r'"([^"]*)"')
+# The options that change shared memory, and the setting that each one's value is of.
+_SETTING_OPTIONS = {"-c": "", "-B": "shared_buffers=", "-N": "max_connections="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def last_options(data: Path) -> list[str]:
     """The settings of its last command line, as `-c name=value`: they override postgresql.conf at each such start.
 
     `pg_ctl restart` gives them again, and so does what started it, be it Docker, Patroni or a unit. No other option
-    changes shared memory but -B and -N (manual, "postgres").
+    changes shared memory but -B and -N (manual, "postgres"). A value may be part of its option's word (getopt(3)).
     """
     try:
         words = _QUOTED.findall(read_text(data / "postmaster.opts"))
@@ -84,8 +86,8 @@ def last_options(data: Path) -> list[str]:
         if word.startswith("--") and "=" in word:
             name, _, value = word[2:].partition("=")
             found.append(f"{name.replace('-', '_')}={value}")
-        elif word in ("-c", "-B", "-N"):
-            found.append({"-c": "", "-B": "shared_buffers=", "-N": "max_connections="}[word] + following)
+        elif (setting := _SETTING_OPTIONS.get(word[:2])) is not None:
+            found.append(setting + (word[2:] or following))
     return [argument for setting in found for argument in ("-c", setting)]
 
 
