@@ -1,8 +1,12 @@
 """Huge pages on planted trees: the pool's arithmetic, what boot sets, what is advised, what the postmaster shows."""
 
+# pyright: reportPrivateUsage=false
+
 import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -10,7 +14,10 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.errors import HostError
-from octavo.hugepages import needed, postmaster_memory
+from octavo.host import children
+from octavo.host.children import Finished
+from octavo.host.journal import Journal
+from octavo.hugepages import needed, postmaster_memory, stopped
 from octavo.hugepages.advice import advise
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.needed import ServerPages
@@ -113,6 +120,32 @@ def test_a_stopped_server_is_asked_for_every_size() -> None:
     assert (found.shared_memory, found.shared_buffers, found.page(2 * MB)) == (143 * MB, 128 * MB, GB)
     assert found.pages == {2 * MB: 72, GB: 1}
     assert not found.running
+
+
+def test_programs_of_other_versions_are_passed_over_however_these_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"path": "9.6.24", "config": "17.2-ours", "package": "18.6-ours (a distribution's)"}
+    for place in versions:
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "postgres").touch()
+
+    def run(arguments: Sequence[str | Path], *_: object, role: str, **__: object) -> Finished:
+        if role == "pg_config":
+            return Finished(0, f"{tmp_path / 'config'}\n", "", 0.0)
+        program = next(Path(word) for word in arguments if str(word).endswith("/postgres"))
+        return Finished(0, f"postgres (PostgreSQL) {versions[program.parent.name]}\n", "", 0.0)
+
+    def which(name: str) -> str:
+        return str(tmp_path / "path" / name)
+
+    monkeypatch.setattr(children, "run", run)
+    monkeypatch.setattr(shutil, "which", which)
+    monkeypatch.setattr(stopped, "_PLACES", (str(tmp_path / "package"),))
+    journal = cast(Journal, None)  # which only starts children
+    assert stopped._program(18, None, journal, None) == (tmp_path / "package" / "postgres", "where packages put it")
+    with pytest.raises(HostError, match=r"path/postgres is 9\.6\.24; .*config/postgres is 17\.2-ours; .*18\.6-ours"):
+        stopped._program(16, None, journal, None)
 
 
 SMAPS = """\

@@ -7,7 +7,6 @@ directory's lock file briefly, and starts no server.
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +26,8 @@ _LIMITED = ("timeout", "--kill-after=5", "60")  # seconds; in vain its exit code
 _MOST_BYTES = 1024**2
 # Where distributions keep the programs of a major version: Debian's and Ubuntu's, the PGDG's RPMs, the source's own.
 _PLACES = ("/usr/lib/postgresql/{major}/bin", "/usr/pgsql-{major}/bin", "/usr/local/pgsql/bin")
-_VERSION = re.compile(r"\(PostgreSQL\) (\S+)")
+# Of any version: 9.6.24, and what --with-extra-version adds to one.
+_VERSION = re.compile(r"\(PostgreSQL\) (([0-9]{1,9})\S*)")
 _LEVEL = re.compile(r"\b(FATAL|DETAIL|LOG|HINT):\s+(.*\S)")
 
 
@@ -163,7 +163,7 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
     else:
         if on_path := shutil.which("postgres"):
             candidates.append((Path(on_path).resolve(), "on the PATH"))
-        if reported := _pg_config():
+        if reported := _pg_config(journal, owner):
             candidates.append(((reported / "postgres").resolve(), "by pg_config"))
         candidates += [(Path(place.format(major=major)) / "postgres", "where packages put it") for place in _PLACES]
     tried: list[str] = []
@@ -177,7 +177,7 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
             continue
         finished = children.run([*_LIMITED, program, "--version"], journal, role="postgres --version", account=owner)
         found = _VERSION.search(finished.stdout)
-        if found and major_of(found[1]) == major:
+        if found and int(found[2]) == major:
             return program.absolute(), how
         tried.append(f"{program} is {found[1] if found else 'none that this user can run'}")
     if bindir is not None:
@@ -185,12 +185,13 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
     raise HostError(f"no postgres of version {major} was found ({'; '.join(tried)}); specify it with --bindir")
 
 
-def _pg_config() -> Path | None:
-    try:
-        message = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=False)
-    except OSError:
+def _pg_config(journal: Journal, owner: Account | None) -> Path | None:
+    """The directory of programs that the pg_config on our PATH names; None without one."""
+    if (program := shutil.which("pg_config")) is None:
         return None
-    return Path(message.stdout.strip()) if message.returncode == 0 and message.stdout.strip() else None
+    finished = children.run([*_LIMITED, program, "--bindir"], journal, role="pg_config", account=owner)
+    directory = finished.stdout.strip()
+    return Path(directory) if finished.returncode == 0 and directory else None
 
 
 def _words(stderr: str) -> str:
