@@ -12,9 +12,13 @@ from octavo.cli import build_cache
 from octavo.host import foreground
 from octavo.postgres import extension
 from octavo.postgres.builds.cache import RECORDS, Build
+from octavo.postgres.builds.flags import is_harmless
 from octavo.postgres.builds.make import Planned, _whose_cache
+from octavo.postgres.builds.recipe import options
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.traced import COMPILER_FLAG
 from octavo.postgres.builds.usage import not_postgresqls
+from octavo.postgres.builds.variants import WORDS, made_with
 from octavo.postgres.sources.base import Source
 
 _CHECKED = "Debian source package postgresql-18_18.6-3, signature checked by apt"
@@ -25,11 +29,18 @@ def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> No
     release = Source("18.6", tmp_path / "a", "f" * 64, _CHECKED)
     own = Source("18.6", tmp_path / "a", "f" * 64, "local file a", given=tmp_path / "a")
 
-    def cache(source: Source, *flags: str, compiler: str = "gcc") -> str:
-        return _whose_cache(Planned(BuildSpec("18", compiler=compiler, flags=flags), source, {}))
+    def cache(source: Source, *flags: str, compiler: str = "gcc", options: tuple[str, ...] = ()) -> str:
+        return _whose_cache(Planned(BuildSpec("18", compiler=compiler, flags=flags, options=options), source, {}))
 
     assert cache(release) == cache(release, "-O3", "-fno-plt") == cache(release, compiler="clang-16") == "releases"
+    for words in WORDS:
+        for version in ("15.18", "18.6"):
+            flags, given = made_with(words, version)
+            assert cache(release, *flags, options=given) == "releases", (words, version)
     others = [
+        cache(release, options=("-Dc_args=-fplugin=/home/eve/x.so",)), cache(release, options=("CC=/home/eve/cc",)),
+        cache(release, options=("-Db_lto=true", "-DBISON=/home/eve/bison")),
+        cache(release, options=("-Dc_link_args=-fuse-ld=/home/eve/ld",)),
         cache(release, "-fplugin=/home/eve/x.so"), cache(release, "-fplugin=x"), cache(release, "-B/home/eve"),
         cache(release, "-O3", "-Dexit(x)=abort()"), cache(release, compiler="python3"), cache(own),
         cache(own, "-B/home/eve"),
@@ -54,6 +65,14 @@ def test_what_a_build_has_of_others_does_not_meet_an_extensions_cache_in_other_b
     assert len(set(found)) == len(found)
 
 
+def test_octavos_own_options_are_harmless() -> None:
+    for version in ("13.22", "15.18", "16.10", "18.6"):
+        for spec in (BuildSpec("18"), BuildSpec("18", traced=True, asserts=True, debug_symbols=True)):
+            own = options(spec, version)
+            strange = [one for one in own if not is_harmless(one)]
+            assert strange == [one for one in own if one.startswith("-Dc_args=") and COMPILER_FLAG in one], version
+
+
 @pytest.mark.parametrize(
     ("origin", "added", "told"),
     [
@@ -61,6 +80,7 @@ def test_what_a_build_has_of_others_does_not_meet_an_extensions_cache_in_other_b
         (_CHECKED, "-Dc_args=-O3 -march=native", ""),
         (_CHECKED, "-Dc_args=-O3 -fplugin=/tmp/x.so", "itself, compiled by gcc -O3 -fplugin=/tmp/x.so"),
         (_CHECKED, "CFLAGS=-O2 -B/tmp", "itself, compiled by gcc -O2 -B/tmp"),
+        (_CHECKED, "-DBISON=/tmp/bison", "itself, configured with -DBISON=/tmp/bison"),
         ("https://example.org/a.tar.bz2, sha256 known to Octavo", None, ""),
         ("https://example.org/a.tar.bz2, sha256 as published beside it", None, "itself from https://example.org"),
         ("local source tree pg", None, "itself from local source tree pg"),

@@ -9,7 +9,8 @@ from pathlib import Path
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.host.safe_read import read_text
-from octavo.postgres.builds import cross
+from octavo.postgres.builds import cross, traced
+from octavo.postgres.builds.recipe import RUN_PATH, RUN_PATH_FOR_MAKE
 
 # Instruction sets by the compiler's macro (GCC manual, "Common Predefined Macros" of the target; Arm C Language
 # Extensions) and the kernel's word in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h;
@@ -34,6 +35,12 @@ _OF_ITS_OWN = re.compile(
     r"-(?!fplugin|fpass-plugin|fuse-ld|fprofile|fauto-profile|mllvm)"
     r"(?:O(?:[0-3sgz]|fast)?|g[0-3]?|pipe|m[a-z0-9][A-Za-z0-9._+=-]*|f[a-z][a-z0-9-]*(?:=[a-z0-9-]+)?)"
 )
+# Options of meson and configure whose value is a word: no path, and no variable such as CC. A prefix is only a name.
+_PLAIN_OPTION = re.compile(
+    r"-D[A-Za-z][A-Za-z0-9_]*=[A-Za-z0-9_.,]*|--prefix=\S*|--[a-z][a-z0-9-]*(?:=[A-Za-z0-9_.,]*)?", re.ASCII
+)
+_OUR_LINKER_FLAGS = frozenset({RUN_PATH, RUN_PATH_FOR_MAKE, *traced.LINKER_FLAGS})
+_PAGE_SIZE = re.compile(r"-Wl,-z,(?:max|common)-page-size=[0-9]{1,12}")
 _COMPILER = re.compile(r"(?:[a-z0-9_]+-linux-gnu-)?(?:gcc|clang|cc)(?:-[0-9]{1,3})?")
 _ERROR = re.compile(r"error: (.+)", re.IGNORECASE)
 _NOTHING = "/dev/null"
@@ -80,6 +87,24 @@ def are_harmless(compiler: str, flags: Sequence[str]) -> bool:
     (False, True)
     """
     return _COMPILER.fullmatch(compiler) is not None and all(map(_OF_ITS_OWN.fullmatch, flags))
+
+
+def is_harmless(option: str) -> bool:
+    """Whether a build with this option of meson or configure runs and reads nothing of others because of it.
+
+    >>> [is_harmless(option) for option in ("-Db_lto=true", "--with-llvm", "-Dc_args=-O3", f"-Dc_link_args={RUN_PATH}")]
+    [True, True, True, True]
+    >>> [is_harmless(f"-D{name}=/home/eve/x") for name in ("BISON", "extra_lib_dirs")], is_harmless("CC=/home/eve/cc")
+    ([False, False], False)
+    >>> is_harmless("-Dc_args=-O3 -fplugin=x"), is_harmless("LDFLAGS=-B/home/eve")
+    (False, False)
+    """
+    name, _, value = option.partition("=")
+    if name in ("-Dc_args", "CFLAGS"):
+        return all(map(_OF_ITS_OWN.fullmatch, value.split()))
+    if name in ("-Dc_link_args", "LDFLAGS"):
+        return all(word in _OUR_LINKER_FLAGS or _PAGE_SIZE.fullmatch(word) for word in value.split())
+    return _PLAIN_OPTION.fullmatch(option) is not None
 
 
 def missing(macros: str, has: set[str]) -> list[str]:

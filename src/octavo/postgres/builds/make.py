@@ -207,11 +207,12 @@ def _make_together(
 
 
 def _whose_cache(planned: Planned) -> str:
-    """The owner of the results in the compiler's cache: the source, with compiler and flags unless harmless."""
+    """The owner of the results in the compiler's cache: the source, with compiler, flags and options unless these are
+    harmless."""
     spec, whose = planned.spec, planned.source.whose
-    if flags.are_harmless(spec.compiler, spec.flags):
+    if flags.are_harmless(spec.compiler, spec.flags) and all(map(flags.is_harmless, spec.options)):
         return whose
-    return f"{whose}, compiled by {' '.join((spec.compiler, *spec.flags))}"
+    return f"{whose}, compiled by {' '.join((spec.compiler, *spec.flags, *spec.options))}"
 
 
 def _make(

@@ -21,7 +21,7 @@ from octavo.postgres.builds.cache import (
     locked,
     read_build,
 )
-from octavo.postgres.builds.flags import are_harmless
+from octavo.postgres.builds.flags import are_harmless, is_harmless
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.base import is_checked
 
@@ -52,14 +52,17 @@ def user_environment(build: Build) -> dict[str, str]:
 
 def not_postgresqls(build: Build) -> list[str]:
     """The parts of the build (itself, its extensions) that were made from sources other than a checked release of
-    PostgreSQL, or with flags that may have run other people's programs."""
+    PostgreSQL, or with flags or options that may have run other people's programs."""
     origin: str = build.manifest.get("origin", "an unknown source")
     own = [] if is_checked(origin) else [f"itself from {origin}"]
     compiler: str = build.manifest.get("compiler_command", "gcc")
-    given = [option.partition("=")[2] for option in build.manifest.get("options", ()) if option.startswith(_FLAGS)]
+    options: list[str] = build.manifest.get("options", [])
+    given = [option.partition("=")[2] for option in options if option.startswith(_FLAGS)]
     words = [word for text in given for word in text.split() if word != traced.COMPILER_FLAG]
     if not are_harmless(compiler, words):
         own.append(f"itself, compiled by {' '.join((compiler, *words))}")
+    if further := [option for option in options if not option.startswith(_FLAGS) and not is_harmless(option)]:
+        own.append(f"itself, configured with {' '.join(further)}")
     records = (build.prefix / RECORDS).glob("[!.]*.json")
     return own + sorted(f"the extension {path.stem}" for path in records)
 
