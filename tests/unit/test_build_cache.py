@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.host.lock import host_lock
-from octavo.postgres.builds import usage
+from octavo.postgres.builds import make, usage
 from octavo.postgres.builds.cache import Build, list_builds, read_build
 
 DAY = 86400.0
@@ -103,6 +104,29 @@ def test_a_removed_build_is_gone_whole(cache: Path) -> None:
         assert usage.remove(build, journal) == size
     assert list_builds() == [other]
     assert [path.name for path in cache.iterdir() if not path.name.endswith(".lock")] == ["two"]
+
+
+def test_a_build_that_is_gone_already_is_no_error(cache: Path) -> None:
+    build = make_build(cache, "one")
+    with Journal() as journal:
+        usage.remove(build, journal)
+        assert usage.remove(build, journal) == 0
+
+
+def test_a_build_that_goes_while_others_are_made_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_build(cache, "one")
+    planned = [SimpleNamespace(name=name, family="family") for name in ("one", "gone")]
+
+    def plan_builds(*_: object) -> list[SimpleNamespace]:
+        return planned
+
+    def ensure_family(*_: object) -> None:
+        """All was there when it was looked at."""
+
+    monkeypatch.setattr(make, "plan_builds", plan_builds)
+    monkeypatch.setattr(make, "_ensure_family", ensure_family)
+    with Journal() as journal, pytest.raises(OctavoError, match="gone was removed meanwhile"):
+        make.ensure_builds([], journal)
 
 
 def test_a_removal_that_is_stopped_half_way_leaves_no_build(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def ensure_builds(
     Missing builds that differ only in their sizes are made in one shared tree; if that is not possible (`notice` gets
     the reason), each is made from scratch. `ready` is called with each build once it is in the cache, `waiting` when
     another process is making one. Raises HostError when a tool or the source is missing, OctavoError when the
-    compilation fails.
+    compilation fails, or a build is removed meanwhile.
     """
     planned = plan_builds(specs, journal, local)
     families: dict[str, list[Planned]] = {}
@@ -90,9 +90,12 @@ def ensure_builds(
         families.setdefault(build.family, []).append(build)
     for family in families.values():
         _ensure_family(family, journal, progress, waiting, ready, notice)
-    found = [build for each in planned if (build := read_build(each.name)) is not None]
-    for build in found:
+    found: list[Build] = []
+    for each in planned:
+        if (build := read_build(each.name)) is None:  # by octavo build rm, while others were made
+            raise OctavoError(f"{each.name} was removed meanwhile; run this again")
         note_use(build)
+        found.append(build)
     return found
 
 

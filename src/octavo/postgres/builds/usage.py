@@ -146,7 +146,7 @@ def running_from(build: Build, proc: Path = Path("/proc")) -> int | None:
 
 
 def remove(build: Build, journal: Journal) -> int:
-    """Removes a build from the cache. Returns the bytes freed.
+    """Removes a build from the cache, unless it is gone already. Returns the bytes freed.
 
     Raises OctavoError when one of its programs is running or it is being made.
     """
@@ -155,6 +155,8 @@ def remove(build: Build, journal: Journal) -> int:
         raise OctavoError(f"{build.name} is being made or changed by another process; try again when that has ended")
 
     with locked(build.name, refuse):
+        if read_build(build.name) is None:
+            return 0
         if pid := running_from(build):
             raise OctavoError(f"{build.name} is in use: process {pid} runs from it; stop that first")
         freed = size_freed([build])
