@@ -182,6 +182,16 @@ def test_files_are_taken_and_links_are_not(tmp_path: Path) -> None:
     assert members["given/below/run"].mode == 0o755 and members["given"].uid == 0
 
 
+def test_a_copy_has_the_last_part_of_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one" / "two").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "one" / "two")
+    names = {".": "two", "..": "one", "../..": tmp_path.name, "/etc/hosts": "hosts", "/etc/": "etc"}
+    assert {path: job.name_of(Path(path)) for path in names} == names
+    for path in ("/", "/etc/..", ".command", "x/.word"):
+        with pytest.raises(UsageError, match="cannot have its name in the machine"):
+            job.name_of(Path(path))
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"--copy .*gone: No such file"):
         job_of(tmp_path, ["true"], {"gone": tmp_path / "gone"})

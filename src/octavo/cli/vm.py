@@ -87,6 +87,7 @@ def run_command(
     from octavo.host.journal import Journal
     from octavo.units import parse_duration
     from octavo.vm import images
+    from octavo.vm.job import name_of
     from octavo.vm.kernels import machine_of, page_of
     from octavo.vm.machine import Limits
     from octavo.vm.run import run
@@ -98,7 +99,7 @@ def run_command(
     if not limits.seconds:  # for timeout(1) that is no limit
         raise UsageError(f"--timeout {timeout}: it must be above 0s")
     kind, page = machine_of(machine), page_of(kernel_page)
-    files = {path.absolute().name: path for path in copy or []}
+    files = {name_of(path): path for path in copy or []}
     if len(files) != len(copy or []):
         raise UsageError("--copy: two files have the same name; rename one")
     image = images.newest(kind.name, page)

@@ -14,6 +14,7 @@ from pathlib import Path
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal
+from octavo.vm import job
 from octavo.vm.images import Image
 from octavo.vm.machine import Limits
 from octavo.vm.run import run
@@ -81,7 +82,7 @@ def measure(
     compiler or with another qemu, OctavoError when the machine does not count.
     """
     check_qemu(journal)
-    name = installation.absolute().name if installation else ""
+    name = job.name_of(installation) if installation else ""
     found = run(
         image, ["sh", "-c", _IN_THE_MACHINE, "sh", str(transactions), name], journal, _LIMITS,
         files={name: installation} if installation else {}, programs={"mark": mark()}, cpu=cpu,

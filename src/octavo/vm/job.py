@@ -19,6 +19,15 @@ from octavo.host.tree_walk import walk
 
 # The machine unpacks it on its data disk.
 _MOST_BYTES = 1024**3
+_COMMAND, _WORD = ".command", ".word"
+
+
+def name_of(path: Path) -> str:
+    """The name of a file or directory of the user's below /scratch. Raises UsageError for one that cannot have it."""
+    name = os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119 (pathlib keeps a .. at the end)
+    if name in ("", _COMMAND, _WORD):
+        raise UsageError(f"{path} cannot have its name in the machine; copy another file or directory")
+    return name
 
 
 def write(
@@ -34,8 +43,8 @@ def write(
         os.fdopen(descriptor, "wb") as file,
         tarfile.open(fileobj=file, mode="w|", format=tarfile.GNU_FORMAT) as archive,
     ):
-        _add(archive, ".command", (shlex.join(arguments) + "\n").encode())
-        _add(archive, ".word", word.encode())
+        _add(archive, _COMMAND, (shlex.join(arguments) + "\n").encode())
+        _add(archive, _WORD, word.encode())
         for name, content in programs.items():
             _add(archive, name, content, 0o755)
         left = _MOST_BYTES
