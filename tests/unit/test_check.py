@@ -20,7 +20,7 @@ from octavo.check.outcome import CheckReport, ClassifiedDifference, Failure, Sui
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.perl_tests import _judge_regression, parse_tap, waited_for  # pyright: ignore[reportPrivateUsage]
 from octavo.check.report import as_dict, markdown, text
-from octavo.check.run import covering_suites
+from octavo.check.run import SUITES, check_versions, covering_suites
 from octavo.check.suites import run_driver
 from octavo.errors import UsageError
 from octavo.host import children
@@ -349,6 +349,14 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(children, "run", run)
     (place.build.prefix / "bin").mkdir(parents=True)
     return place
+
+
+def test_suites_whose_results_a_version_writes_otherwise_are_refused() -> None:
+    check_versions(["18.6", "17", "16.0"], SUITES)
+    check_versions(["15", "15.18"], ["installation", "recovery"])
+    for suites in (["installation", "regression"], ["isolation"], ["contrib"]):
+        with pytest.raises(UsageError, match=rf"{suites[-1]} can be read from PostgreSQL 16 on, not of 15\.18"):
+            check_versions(["18.6", "15.18"], suites)
 
 
 def test_a_driver_that_fails_after_its_tests_is_a_failure(workplace: Any, tmp_path: Path) -> None:

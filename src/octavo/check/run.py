@@ -13,6 +13,7 @@ from octavo.errors import UsageError
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.versions import major_of
 from octavo.units import parse_size
 
 SUITES: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
@@ -31,6 +32,10 @@ FURTHER: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
 _ALL = {**SUITES, **FURTHER}
 
 
+# What pg_regress runs, whose results are read as TAP; it writes that from 16 on (src/test/regress/pg_regress.c).
+_READ_AS_TAP = ("regression", "isolation", "contrib")
+_TAP_SINCE = 16
+
 # What a covering design spreads over the builds; the installation is checked on each, as that takes a second.
 _SPREAD = ("regression", "isolation", "recovery")
 
@@ -40,6 +45,17 @@ def check_suites(suites: Iterable[str]) -> None:
     for suite in suites:
         if suite not in _ALL:
             raise UsageError(f"unknown suite {suite!r}; allowed: {', '.join(_ALL)}")
+
+
+def check_versions(versions: Iterable[str], suites: Iterable[str]) -> None:
+    """Raises UsageError for a version whose results of one of these suites cannot be read."""
+    unread = [suite for suite in suites if suite in _READ_AS_TAP]
+    for version in versions:
+        if unread and major_of(version) < _TAP_SINCE:
+            raise UsageError(
+                f"--check: the results of {' and '.join(unread)} can be read from PostgreSQL {_TAP_SINCE} on, not of "
+                f"{version}; name other suites, such as --suite installation"
+            )
 
 
 def covering_suites(builds: Sequence[Build]) -> dict[str, tuple[str, ...]]:
@@ -80,10 +96,11 @@ def check_builds(
     """Runs the suites on each build as it was shipped, and yields each report as soon as it is there.
 
     With `covering` each build runs what `covering_suites` gives it. `local` is the tarball that the tests come from,
-    where it is not the cached one. Raises UsageError for a suite that does not exist, HostError when there is no
-    source, OctavoError when a build is of another source than the tests.
+    where it is not the cached one. Raises UsageError for a suite that does not exist, or not for a build's version,
+    HostError when there is no source, OctavoError when a build is of another source than the tests.
     """
     check_suites(suites)
+    check_versions((str(build.manifest["version"]) for build in builds), suites)
     chosen = covering_suites(builds) if covering else {build.name: tuple(suites) for build in builds}
     for version in dict.fromkeys(str(build.manifest["version"]) for build in builds):
         with open_tests(version, journal, local) as tests:

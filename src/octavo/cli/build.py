@@ -129,9 +129,10 @@ def make(
         own_source=source is not None,
     )
     if check:
+        from octavo.check.run import check_versions
         from octavo.cli.build_check import suites_of
 
-        suites_of(suite)
+        check_versions((spec.version for spec in specs), suites_of(suite))
     if package is not None:
         from octavo.packaging import check_compiler
 
