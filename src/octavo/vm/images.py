@@ -99,7 +99,10 @@ def publish(work: Path, name: str, manifest: Mapping[str, Any]) -> Image:
 
 
 def remove(image: Image, journal: Journal) -> int:
-    """Removes an image and returns the bytes that this freed. A machine that runs from it keeps its open files."""
+    """Removes an image, unless it is gone already, and returns the bytes that this freed. A machine that runs from it
+    keeps its open files."""
+    if read(image.name) is None:
+        return 0
     size = image.size
     published.remove(image.path, journal)
     return size
