@@ -13,7 +13,7 @@ from octavo.host.journal import Journal
 from octavo.host.published import MANIFEST
 from octavo.packaging import travel
 from octavo.packaging.travel import pack, unpack
-from octavo.postgres.builds.cache import Build, builds_directory, read_build
+from octavo.postgres.builds.cache import RECORDS, Build, builds_directory, read_build
 from octavo.postgres.source import sha256_of
 
 REPORTED = "postgres (PostgreSQL) 18.0"
@@ -63,6 +63,19 @@ def test_a_build_arrives_as_it_was_and_only_once(build: Build, journal: Journal,
         assert (taken.prefix / "lib" / "libpq.so").readlink() == Path("libpq.so.5")
         assert (taken.prefix / "bin" / "postgres").stat().st_mode & 0o777 == 0o755
         assert unpack(build.name, file, digest, journal) == taken
+    finally:
+        away(build)
+
+
+def test_an_extension_that_was_added_does_not_travel(build: Build, journal: Journal, file: Path) -> None:
+    digest = pack(build, file)
+    (build.prefix / RECORDS).mkdir()
+    (build.prefix / RECORDS / "ip4r.json").write_text(json.dumps({"files": {"lib/ip4r.so": ""}}))
+    (build.prefix / "lib" / "ip4r.so").write_text("of an extension")
+    assert pack(build, file) == digest
+    away(build)
+    try:
+        assert unpack(build.name, file, digest, journal).manifest == build.manifest
     finally:
         away(build)
 

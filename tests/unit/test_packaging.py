@@ -22,7 +22,7 @@ from octavo.packaging.contents import PackageContents
 from octavo.packaging.deb import control_file
 from octavo.packaging.names import PackageNames, names_of
 from octavo.packaging.release import Release
-from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.cache import RECORDS, Build
 from octavo.postgres.builds.recipe import options
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.source import sha256_of
@@ -150,6 +150,21 @@ def test_the_maintainer_is_who_the_packager_says(tmp_path: Path, monkeypatch: py
         tmp_path, PackageNames("18.6", "b4w8"), "4kB", "8kB", Release((), EPOCH), Linkage((), ())
     )
     assert "Maintainer: A Packager <packager@example.org>\n" in control_file(contents, "amd64", "libc6", 1)
+
+
+def test_extensions_that_were_added_are_not_packaged(build: Build, tmp_path: Path) -> None:
+    with Journal() as journal:
+        plain = package(build, "tar", tmp_path / "plain", journal)
+    files = {"lib/ip4r.so": "", "share/extension/ip4r/ip4r.control": "", "lib/half.so": ""}
+    for name in files:
+        (build.prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (build.prefix / name).write_text("of an extension")
+    (build.prefix / RECORDS).mkdir()
+    (build.prefix / RECORDS / "ip4r.json").write_text(json.dumps({"files": dict(list(files.items())[:2])}))
+    (build.prefix / RECORDS / ".half.begun").write_text(json.dumps({"files": ["lib/half.so"]}))
+    with Journal() as journal:
+        extended = package(build, "tar", tmp_path / "extended", journal)
+    assert sha256_of(extended) == sha256_of(plain)
 
 
 def test_the_same_build_elsewhere_and_later_makes_the_same_bytes(

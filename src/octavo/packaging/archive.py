@@ -2,7 +2,7 @@
 
 import lzma
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 # What xz(1) and dpkg-deb(1) take; one thread, for the block boundaries of several would show in the bytes.
@@ -11,15 +11,19 @@ _PRESET = 6
 _AR_MAGIC = b"!<arch>\n"
 
 
-def write_tar(tree: Path, file: Path, epoch: int, preset: int = _PRESET) -> None:
-    """Writes everything below the tree into a tar.xz: in the order of names, owned by root, dated `epoch` (seconds).
-    `preset` is xz's."""
+def write_tar(
+    tree: Path, file: Path, epoch: int, preset: int = _PRESET, *, left_out: Collection[str] = frozenset()
+) -> None:
+    """Writes everything below the tree but the paths `left_out` into a tar.xz: in the order of names, owned by root,
+    dated `epoch` (seconds). `preset` is xz's."""
     with (
         lzma.open(file, "wb", format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=preset) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         # Not the tree itself: unpacking it would change the directory that it is unpacked into.
         for path in sorted(tree.rglob("*")):
+            if str(path.relative_to(tree)) in left_out:
+                continue
             facts = archive.gettarinfo(path, f"./{path.relative_to(tree)}")
             facts.uid = facts.gid = 0
             facts.uname = facts.gname = "root"

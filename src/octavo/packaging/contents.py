@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from octavo.packaging.binaries import Linkage, linkage, strip
 from octavo.packaging.names import PackageNames, names_of
 from octavo.packaging.release import Release, release_of
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.usage import added_files
 
 # What the manifest says of the way, not of the result: two builds of the same may differ in it. The files are
 # those before stripping.
@@ -40,7 +42,7 @@ def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: 
     """
     names = names_of(build)
     release = release_of(build, journal, local)
-    shutil.copytree(build.prefix, prefix, symlinks=True, ignore=shutil.ignore_patterns(MANIFEST))
+    _copy_own(build, prefix)
     for path in (prefix, *prefix.rglob("*")):
         if not path.is_symlink():  # the account reads it, whatever the umask was when it was built
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -57,6 +59,22 @@ def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: 
     document = sbom.spdx(names, build.manifest, prefix, linked.needed, release.epoch)
     (documents / "sbom.spdx.json").write_text(json.dumps(document, indent=1) + "\n")
     return PackageContents(prefix, names, build.manifest["data_block"], build.manifest["wal_block"], release, linked)
+
+
+def _copy_own(build: Build, prefix: Path) -> None:
+    """Copies the build without Octavo's records, and without extensions that were added to it: their licences are not
+    the release's."""
+    left_out = {MANIFEST, *added_files(build)}
+
+    def ignore(directory: str, names: list[str]) -> list[str]:
+        here = Path(directory).relative_to(build.prefix)
+        return [name for name in names if str(here / name) in left_out]
+
+    shutil.copytree(build.prefix, prefix, symlinks=True, ignore=ignore)
+    above = {parent for path in left_out for parent in Path(path).parents[:-1]}
+    for directory in sorted(above, key=lambda path: len(path.parts), reverse=True):
+        with suppress(OSError):  # it has files of PostgreSQL's, too
+            (prefix / directory).rmdir()
 
 
 def _keeps_debug_symbols(options: Sequence[str]) -> bool:

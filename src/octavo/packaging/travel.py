@@ -24,6 +24,7 @@ from octavo.host.published import MANIFEST
 from octavo.packaging.archive import write_tar
 from octavo.postgres.builds.cache import Build, locked, publish, read_build, unpublished
 from octavo.postgres.builds.make import quiet
+from octavo.postgres.builds.usage import added_files
 from octavo.postgres.source import sha256_of
 
 _NAME = re.compile(r"[0-9a-z.]{1,20}-[0-9a-zA-Z]{1,40}-[0-9a-f]{12}")
@@ -45,10 +46,10 @@ def check_name(name: str) -> None:
 
 
 def pack(build: Build, file: Path) -> str:
-    """Writes the build into a tar.xz, and returns the sha256 of that; the same build gives the same bytes. Raises
-    HostError without room for it."""
+    """Writes the build, without extensions that were added to it, into a tar.xz, and returns the sha256 of that; the
+    same build gives the same bytes. Raises HostError without room for it."""
     try:
-        write_tar(build.prefix, file, _EPOCH, _PRESET)
+        write_tar(build.prefix, file, _EPOCH, _PRESET, left_out=added_files(build))
         return sha256_of(file)
     except OSError as error:
         raise HostError(f"{build.name} cannot be packed: {error.strerror}; make room in {octavo_home()}") from error

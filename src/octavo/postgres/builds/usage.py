@@ -1,5 +1,6 @@
 """Disk space and last use of the cached builds, and removing unused ones."""
 
+import json
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -65,6 +66,17 @@ def not_postgresqls(build: Build) -> list[str]:
         own.append(f"itself, configured with {' '.join(further)}")
     records = (build.prefix / RECORDS).glob("[!.]*.json")
     return own + sorted(f"the extension {path.stem}" for path in records)
+
+
+def added_files(build: Build) -> set[str]:
+    """The paths below the prefix of what extensions added to the build, also of one whose installation was interrupted,
+    and of the records of them."""
+    found = {RECORDS}
+    for path in (build.prefix / RECORDS).glob("*"):
+        found.add(f"{RECORDS}/{path.name}")
+        if path.suffix in (".json", ".begun"):
+            found.update(json.loads(path.read_text())["files"])
+    return found - set(build.manifest.get("files", ()))
 
 
 def usage_of(build: Build) -> Usage:
