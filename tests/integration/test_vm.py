@@ -3,6 +3,7 @@
 The image takes about 40 s to make and a boot 10 to 20 s on a quiet machine with 2 cores.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,14 @@ def test_a_machine_that_does_not_end_is_ended(image: Image, journal: Journal) ->
     with pytest.raises(OctavoError, match=r"ended after 2 s; give it more with --timeout"):
         run(image, ["sleep", "1000"], journal, limits)
     assert not list((octavo_home() / "scratch").iterdir())
+
+
+def test_files_that_fill_the_data_disk_end_the_machine(image: Image, journal: Journal, tmp_path: Path) -> None:
+    """They have as many bytes as the disk, which has its own structures, too."""
+    (tmp_path / "files").write_bytes(os.urandom(16 * _MB))
+    limits = Limits(memory=512 * _MB, disk=16 * _MB, cpus=1, seconds=600)
+    with pytest.raises(OctavoError, match=r"cannot be unpacked on the data disk; give it more with --disk"):
+        run(image, ["true"], journal, limits, files={"files": tmp_path / "files"})
 
 
 def test_what_is_asked_wrongly_is_answered_in_a_line(octavo: Octavo, image: Image) -> None:

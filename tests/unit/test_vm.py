@@ -192,6 +192,18 @@ def test_a_copy_has_the_last_part_of_its_path(tmp_path: Path, monkeypatch: pytes
             job.name_of(Path(path))
 
 
+@pytest.mark.parametrize(
+    ("disk", "said"),
+    [(9999, r"more than 9\.76 kB; give fewer, or a larger --disk$"), (2 * 1024**3, r"more than 1 GB; give fewer$")],
+)
+def test_files_that_do_not_fit_the_disk_are_refused(tmp_path: Path, disk: int, said: str) -> None:
+    given = tmp_path / "given"
+    with given.open("wb") as file:
+        file.truncate(10_000 if disk < 10_000 else 1024**3 + 1)
+    with (tmp_path / "job").open("wb") as target, pytest.raises(UsageError, match=said):
+        job.write(os.dup(target.fileno()), ["true"], "word", {"given": given}, disk=disk)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"--copy .*gone: No such file"):
         job_of(tmp_path, ["true"], {"gone": tmp_path / "gone"})

@@ -16,6 +16,7 @@ from pathlib import Path
 from octavo.errors import HostError, UsageError
 from octavo.host.careful_open import NO_LINK, open_file
 from octavo.host.tree_walk import walk
+from octavo.units import human_size
 
 # The machine unpacks it on its data disk.
 _MOST_BYTES = 1024**3
@@ -31,10 +32,16 @@ def name_of(path: Path) -> str:
 
 
 def write(
-    descriptor: int, arguments: Sequence[str], word: str, files: Mapping[str, Path], programs: Mapping[str, bytes] = {}
+    descriptor: int,
+    arguments: Sequence[str],
+    word: str,
+    files: Mapping[str, Path],
+    programs: Mapping[str, bytes] = {},
+    *,
+    disk: int = _MOST_BYTES,
 ) -> None:
     """Writes the archive to an open file. `files`: the machine's files below /scratch, by name; `programs`: Octavo's
-    own.
+    own; `disk`: bytes of the data disk, which has to hold them all.
 
     Only directories and regular files are included, owned by root. Raises HostError if one cannot be read, UsageError
     if they are too large.
@@ -47,13 +54,15 @@ def write(
         _add(archive, _WORD, word.encode())
         for name, content in programs.items():
             _add(archive, name, content, 0o755)
-        left = _MOST_BYTES
+        left = min(disk, _MOST_BYTES)
         for name, path in files.items():
             try:
                 for inside, opened in _each(path):
                     size = 0 if opened is None else os.fstat(opened).st_size
                     if (left := left - size) < 0:
-                        raise UsageError("--copy: the files have more than 1 GB; give fewer")
+                        larger = ", or a larger --disk" if disk < _MOST_BYTES else ""
+                        most = human_size(min(disk, _MOST_BYTES))
+                        raise UsageError(f"--copy: the files have more than {most}; give fewer{larger}")
                     _copy(archive, f"{name}/{inside}".rstrip("/"), opened)
             except OSError as error:
                 raise HostError(f"--copy {path}: {error.strerror or error}") from None

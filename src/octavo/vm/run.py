@@ -59,7 +59,8 @@ def run(
         check_reachable(work / "machine", account)
         readable = trees.make_readable(work / "job", account)
         tree = trees.make_for(work / "machine", account)
-        job.write(trees.new_readable(readable / "job", account), arguments, word, files or {}, programs or {})
+        descriptor = trees.new_readable(readable / "job", account)
+        job.write(descriptor, arguments, word, files or {}, programs or {}, disk=limits.disk)
         if plugin is not None:
             _compile(plugin, readable, tree, journal, account)
         # No journal: what is thrown away need not survive. Zeroed tables late: reads of the disk are the command's own.
