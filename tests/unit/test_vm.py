@@ -272,6 +272,16 @@ def test_the_newest_image_of_a_page_is_taken(kept: Path) -> None:
     assert sorted(path.name for path in kept.iterdir()) == ["vm-aarch64-16kB-b", "vm-aarch64-4kB-c"]
 
 
+def test_an_image_that_two_commands_make_is_published_once(kept: Path) -> None:
+    with Journal() as journal:
+        first = made(journal, "vm-aarch64-16kB-a", "16kB", "2026-01-01T00:00:00Z")
+        number = (kept / first.name / "kernel").stat().st_ino
+        again = made(journal, "vm-aarch64-16kB-a", "16kB", "2026-02-01T00:00:00Z")
+    assert again.manifest == first.manifest
+    assert (kept / first.name / "kernel").stat().st_ino == number
+    assert [path.name for path in kept.iterdir()] == [first.name]
+
+
 def test_what_failed_leaves_nothing(kept: Path) -> None:
     with Journal() as journal, pytest.raises(OSError), images.unpublished("vm-x", journal) as work:
         (work / "half").write_bytes(b"x")

@@ -92,9 +92,11 @@ def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
 
 
 def publish(work: Path, name: str, manifest: Mapping[str, Any]) -> Image:
-    """Moves a complete image to its place, and returns it."""
+    """Moves a complete image to its place, unless another command has made the same one meanwhile, from which a machine
+    may be starting; returns the one that is there."""
     trees.sync(work)
-    published.publish(work, directory() / name, manifest)
+    if read(name) is None:
+        published.publish(work, directory() / name, manifest)
     return by_name(name)
 
 
