@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from octavo.store.address import ServerAddress, server_address, store_address
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     server_address.cache_clear()
-    for name in ("PGPASSFILE", "PGSSLMODE", "PGPASSWORD", "PGHOST", "PGOPTIONS", "OCTAVO_STORE"):
+    for name in (
+        "PGPASSFILE", "PGSSLMODE", "PGPASSWORD", "PGHOST", "PGOPTIONS", "PGSERVICE", "PGSERVICEFILE", "OCTAVO_STORE",
+    ):  # fmt: skip
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -56,3 +59,30 @@ def test_what_libpqs_variables_say_is_kept_when_they_are_forgotten(monkeypatch: 
     assert (asked["user"], asked["options"].split(" ")[0]) == ("me", "-csearch_path=team")
     assert str(first) == "postgresql://stores:5433/octavo"
     assert "hidden" not in repr(first)
+
+
+@pytest.mark.parametrize(("url", "variable"), [("postgresql:///", "team"), ("postgresql:///?service=team", "other")])
+def test_a_service_is_kept_when_the_variable_of_its_file_is_forgotten(
+    url: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq looks it up again at each connection, as after a restart of the store."""
+    file = tmp_path / "services"
+    file.write_text("[team]\nhost=stores\nport=5433\ndbname=octavo\nuser=anna\nsslpassword=hidden\nsslmode=require\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    monkeypatch.setenv("PGSERVICE", variable)
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    address = server_address(url)
+    assert os.environ["PGSERVICE"] == variable
+    asked = address.parameters
+    assert "service" not in asked
+    assert (asked["host"], asked["user"], asked["sslpassword"]) == ("stores", "anna", "hidden")
+    assert asked["sslmode"] == "require"  # it overrides the variable
+    assert str(address) == "postgresql://stores:5433/octavo"
+    assert "hidden" not in repr(address)
+    assert server_address(f"postgresql://bob@elsewhere/{url[14:]}").parameters["user"] == "bob"
+
+
+def test_a_service_that_is_not_found_is_left_to_libpq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "none"))
+    assert server_address("postgresql:///?service=team").parameters["service"] == "team"
+    assert "PGSERVICE" not in os.environ

@@ -75,7 +75,7 @@ def server_address(url: str) -> ServerAddress:
         if name in asked:
             what = "a password" if name == "password" else name
             raise UsageError(f"{VARIABLE} contains {what}, and others may read the environment; put it into {place}")
-    # The values of libpq's variables and of a service file, as PQconndefaults gives them.
+    # The values of libpq's variables, as PQconndefaults gives them.
     given = [option for option in pq.Conninfo.get_defaults() if option.val and option.envvar]
     try:
         by_name = {
@@ -85,11 +85,48 @@ def server_address(url: str) -> ServerAddress:
         }
         if passfile := os.environ.get("PGPASSFILE"):
             by_name["passfile"] = passfile.encode().decode()
+        of_service = _of_service(str(asked.get("service") or os.environ.get("PGSERVICE", "")))
     except UnicodeError:
-        raise UsageError(f"{VARIABLE}: a PG* variable in the environment is not text; correct or unset it") from None
-    settings = {"application_name": "octavo store", **_PATIENCE, **by_name, **asked}
+        raise UsageError(
+            f"{VARIABLE}: a PG* variable in the environment or a service is not text; correct or unset it"
+        ) from None
+    settings = {"application_name": "octavo store", **_PATIENCE, **by_name, **of_service, **asked}
+    if of_service:
+        settings.pop("service", None)
     settings["options"] = f"{settings.get('options', '')} {_OPTIONS}".strip()
     settings["client_encoding"] = "utf8"
     host, port = (str(settings.get(name, "")) for name in ("host", "port"))
     shown = f"postgresql://{host}{':' if port else ''}{port}/{settings.get('dbname', '')}"
     return ServerAddress(shown, settings)
+
+
+def _of_service(name: str) -> dict[str, str]:
+    """What a service sets (libpq, "The Connection Service File"); empty for one that is not found, as for none.
+
+    libpq looks a service up at each connection, in a file that PGSERVICEFILE or PGSYSCONFDIR may name. Raises
+    UnicodeError.
+    """
+    if not name:
+        return {}
+    from psycopg import pq
+
+    def defaults(service: str | None) -> dict[bytes, bytes | None]:
+        if service is None:
+            os.environ.pop("PGSERVICE", None)
+        else:
+            os.environ["PGSERVICE"] = service
+        return {option.keyword: option.val for option in pq.Conninfo.get_defaults()}
+
+    before = os.environ.get("PGSERVICE")
+    try:
+        without, found = defaults(None), defaults(name)
+    finally:
+        if before is None:
+            os.environ.pop("PGSERVICE", None)
+        else:
+            os.environ["PGSERVICE"] = before
+    return {
+        keyword.decode(): value.decode()
+        for keyword, value in found.items()
+        if value and value != without.get(keyword) and not keyword.startswith(b"service")
+    }
