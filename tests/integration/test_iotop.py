@@ -15,6 +15,7 @@ from octavo.host import loop_volume
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.loop_volume import Volume
+from octavo.instruments.request_counter import RequestCounter
 from octavo.iotop.activity import Activity
 from octavo.iotop.devices import find_disk, without_queue
 from octavo.iotop.from_bpf import FromBpf
@@ -97,6 +98,23 @@ def test_direct_requests_are_counted_as_the_device_counts_them(source: str, volu
     assert sums(shown, "write") == (totals.writes, totals.written_bytes)
     assert shown.lost_events == 0
     assert shown.cost_seconds > 0
+
+
+def test_requests_beyond_the_kernels_map_are_lost_and_not_silent(volume: Volume) -> None:
+    path = volume.directory / "file"
+    path.write_bytes(os.urandom(_FILE))
+    os.sync()
+    try:
+        counter = RequestCounter(find_disk(str(volume.directory))[1], most=2)
+    except OSError as error:
+        pytest.skip(f"this kernel has no bpf: {error}")
+    try:
+        for size in (4096, 8192, 16384, 32768):
+            direct_requests(path, size, 5, os.O_RDONLY)
+        counted = sum(one.count for one in counter.take() if one.pid == os.getpid())
+        assert 0 < counted < 20 and counted + counter.lost() >= 20
+    finally:
+        counter.close()
 
 
 @pytest.fixture
