@@ -139,6 +139,12 @@ class Tpch:
         one = scale * _QUERY_SECONDS / 22
         return count * (one + max(repetitions * one, queries.min_time(levels)))
 
+    def beforehand(self, server: Server, levels: Levels) -> None:
+        """Measures the cost settings and computes the reference answer that the queries need. Raises OctavoError or
+        HostError when they are not available."""
+        if levels["phase"] == "queries":
+            queries.beforehand(server, levels)
+
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """Runs every query once."""
         if levels["phase"] == "queries":

@@ -193,6 +193,13 @@ def run(server: Server, levels: Levels) -> WorkloadResult:
         return queries.result()
 
 
+def beforehand(server: Server, levels: Levels) -> None:
+    """Measures the cost settings, and computes or reads the reference answers, once for all trials. Raises HostError or
+    OctavoError when they are not available."""
+    cost_settings(server, levels)
+    references(server, levels["scale"])
+
+
 def warm(server: Server, levels: Levels) -> None:
     """Runs every query once."""
     session = open_session(server, levels)
