@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from octavo.errors import OctavoError
+from octavo.postgres.wal_contents import Position, WalContents
 from octavo.workloads.tpch.load_pieces import LoadPieces, RunningStep
+from octavo.workloads.tpch.load_run import LoadRecord
 from octavo.workloads.tpch.loading import LoadStep
-from octavo.workloads.tpch.usage import QueryUsage
+from octavo.workloads.tpch.usage import QueryUsage, UsageSnapshot
 
 
 @dataclass
@@ -86,3 +88,36 @@ def test_a_step_has_the_time_of_its_slices_and_no_share_of_the_device_that_all_c
     run.keep()
     assert (steps.enough("load.copy"), steps.enough("load.pkey")) == (True, False)
     assert found == [(LoadStep("copy", 10.0, None), QueryUsage(seconds=10.0, cpu=4.0, waited=0.5, device=None))]
+
+
+@pytest.mark.parametrize(
+    ("inspected", "metrics"),
+    [
+        (1000, {"wal_record_bytes": 700.0, "wal_image_bytes": 200.0, "wal_read_share": 1.0}),
+        (250, {"wal_read_share": 0.25}),  # the rest was recycled, or is beyond what is read
+        (0, {"wal_read_share": 0.0}),
+    ],
+)
+def test_the_parts_of_a_step_s_wal_are_those_of_all_of_it(
+    inspected: int, metrics: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cell's records of a quarter of the WAL are no less than another's of the whole."""
+    ends = iter((5000, 6000))
+
+    def position(server: object) -> Position:
+        return Position(next(ends), "00000001", 8192, 16 * 1024**2)
+
+    def contents(server: object, start: int, end: Position, most: int) -> WalContents:
+        assert (start, end.end) == (5000, 6000)
+        return WalContents(700, 200, inspected, 24)
+
+    used = UsageSnapshot(0.0, 0.0, 0.0, None)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.wal_contents.position", position)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.wal_contents.contents", contents)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.usage.snapshot", lambda server: used)
+    server: Any = None
+    record = LoadRecord(server)
+    record.before()
+    record.after(LoadStep("pkey", 1.0))
+    found = {one.metric: one.value for one in record.observations if one.metric.startswith("wal_")}
+    assert found == {"wal_bytes": 1000.0, "wal_page_header_bytes": 24.0, **metrics}
