@@ -414,3 +414,15 @@ def test_a_trial_measures_beforehand_on_a_server_that_is_not_warm_yet(
     with pytest.raises(Warmed):
         equipment.run(trial, {}, PhaseTimings())
     assert events == ["cold"]
+
+
+def test_the_estimate_counts_the_runs_of_min_time_and_their_restarts() -> None:
+    """A query takes 40 / 22 s at scale factor 1, twice that from the device, and a restart a second."""
+    workload, one = workloads.find("tpch"), 0.11 * 40 / 22
+    levels = {**LEVELS, "phase": "queries", "scale": "0.11", "cache": "warm"}  # 0.2 s, 0.4 s cold
+    assert workload.seconds_asked(levels) == pytest.approx(2 * (1 + 2) * one)
+    assert workload.seconds_asked({**levels, "min_time": "1s"}) == pytest.approx(2 * (1 + 5) * one)
+    cold = {**levels, "cache": "cold"}
+    assert workload.seconds_asked(cold) == pytest.approx(2 * 2 * (2 * one + 1))
+    assert workload.seconds_asked({**cold, "min_time": "2s"}) == pytest.approx(2 * 5 * (2 * one + 1))
+    assert workload.seconds_asked({**levels, "min_time": "1000s"}) == pytest.approx(2 * (1 + queries.MOST_RUNS) * one)

@@ -5,6 +5,7 @@ indexes follow it (`schema`). The results are not TPC-H results: there are no re
 audit, and the numbers are not comparable with published ones.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -133,11 +134,12 @@ class Tpch:
         scale = float(levels["scale"])
         if levels["phase"] == "load":
             return scale * _LOAD_SECONDS
-        count, repetitions = len(queries.chosen(levels)), int(levels["repetitions"])
-        if levels["cache"] == "cold":
-            return repetitions * count * (scale * 2 * _QUERY_SECONDS / 22 + _RESTART_SECONDS)
-        one = scale * _QUERY_SECONDS / 22
-        return count * (one + max(repetitions * one, queries.min_time(levels)))
+        cold, count, one = levels["cache"] == "cold", len(queries.chosen(levels)), scale * _QUERY_SECONDS / 22
+        if cold:
+            one *= 2
+        for_min_time = min(queries.MOST_RUNS, math.ceil(queries.min_time(levels) / one))
+        runs = max(int(levels["repetitions"]), for_min_time)
+        return count * (runs * (one + _RESTART_SECONDS) if cold else (1 + runs) * one)
 
     def beforehand(self, server: Server, levels: Levels) -> None:
         """Measures the cost settings and computes the reference answer that the queries need. Raises OctavoError or
