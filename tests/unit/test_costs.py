@@ -3,14 +3,16 @@
 import math
 import random
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from octavo.costs import calibrate, lines, tables
+from octavo.costs import calibrate, lines, measure, tables
 from octavo.costs.fit import Fit, UnitCost, fit
 from octavo.costs.measure import ProbeRun
 from octavo.costs.probes import (
@@ -203,3 +205,21 @@ def test_what_cannot_be_measured_is_refused(arguments: tuple[str, ...], problem:
 
     ran = CliRunner().invoke(app, ["costs", "calibrate", *arguments])
     assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)
+
+
+def test_the_few_pages_that_a_warm_query_read_again_are_cached_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a warm calibration would have the unit of pages from the device, which nothing else determines."""
+    probe, nobody = scan_of_pages("wide_cached", 3000), SimpleNamespace()
+    reads = 20.0
+
+    def explained(connection: object, asked: ProbeQuery) -> ProbeRun:
+        return ProbeRun(asked.name, 0, 0.1, {**asked.work, asked.reads: reads, asked.finds: 3000.0 - reads})
+
+    monkeypatch.setattr(measure, "_explained", explained)
+    monkeypatch.setattr(measure, "_held", lambda connection, probe: nullcontext())
+    monkeypatch.setattr(measure, "_least", lambda connection, query: 0.001 if "nothing" in query else 0.011)
+    run: Callable[..., ProbeRun] = measure._run_warm  # pyright: ignore[reportPrivateUsage]
+    assert run(nobody, probe, 2) == ProbeRun(probe.name, 2, pytest.approx(0.01), {**probe.work, CACHED: 3000.0})
+    reads = 70.0
+    with pytest.raises(OctavoError, match="70 pages were read again"):
+        run(nobody, probe, 2)
