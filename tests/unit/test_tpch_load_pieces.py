@@ -2,17 +2,20 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from octavo import workloads
 from octavo.errors import OctavoError
 from octavo.postgres.wal_contents import Position, WalContents
+from octavo.workloads.tpch import generator
 from octavo.workloads.tpch.load_pieces import LoadPieces, RunningStep
 from octavo.workloads.tpch.load_run import LoadRecord
-from octavo.workloads.tpch.loading import LoadStep
+from octavo.workloads.tpch.loading import LoadStep, opened
 from octavo.workloads.tpch.usage import QueryUsage, UsageSnapshot
 
 
@@ -121,3 +124,30 @@ def test_the_parts_of_a_step_s_wal_are_those_of_all_of_it(
     record.after(LoadStep("pkey", 1.0))
     found = {one.metric: one.value for one in record.observations if one.metric.startswith("wal_")}
     assert found == {"wal_bytes": 1000.0, "wal_page_header_bytes": 24.0, **metrics}
+
+
+def test_a_load_analyses_with_the_target_of_its_cell_and_not_of_the_dataset_that_all_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executed: list[tuple[object, object]] = []
+
+    class Connection:
+        """Notes what it is asked to execute."""
+
+        def add_notice_handler(self, handler: object) -> None:
+            """There are no notices."""
+
+        def execute(self, statement: object, parameters: object = None) -> None:
+            executed.append((statement, parameters))
+
+    monkeypatch.setattr(generator, "lent_program", lambda server: nullcontext(None))
+    rows = SimpleNamespace(wait_for_first=lambda: None)
+    monkeypatch.setattr(generator, "stream", lambda *_: nullcontext(rows))
+    server: Any = SimpleNamespace(connect=lambda database: nullcontext(Connection()), execute=executed.append)
+    workload = workloads.find("tpch")
+    few, many = ({"phase": "load", "scale": "0.01", "statistics_target": target} for target in ("100", "1000"))
+    assert workload.contents(few) == workload.contents(many)
+    workload.fill(server, few)
+    assert executed == []
+    with opened(server, many, "off"):
+        assert executed == [("SELECT set_config(%s, %s, false)", ("default_statistics_target", "1000"))]
