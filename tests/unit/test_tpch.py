@@ -1,6 +1,7 @@
 """TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
 
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -426,3 +427,25 @@ def test_the_estimate_counts_the_runs_of_min_time_and_their_restarts() -> None:
     assert workload.seconds_asked(cold) == pytest.approx(2 * 2 * (2 * one + 1))
     assert workload.seconds_asked({**cold, "min_time": "2s"}) == pytest.approx(2 * 5 * (2 * one + 1))
     assert workload.seconds_asked({**levels, "min_time": "1000s"}) == pytest.approx(2 * (1 + queries.MOST_RUNS) * one)
+
+
+def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter((4096, 8192, 0))
+
+    def drop_caches(directory: Path) -> dict[str, Any]:
+        return {"caches_emptied_by": "posix_fadvise", "cached_bytes_left": next(left)}
+
+    def restart(meanwhile: Callable[[], object]) -> None:
+        meanwhile()
+
+    session = SimpleNamespace(begin=lambda server, query: None, timeout=1.0)
+    monkeypatch.setattr(queries, "drop_caches", drop_caches)
+    monkeypatch.setattr(queries, "open_session", lambda server, levels: session)
+    server: Any = SimpleNamespace(directory=Path("/data"), restart=restart)
+    power = queries.Power(LEVELS, References("0.37", None))
+    pieces = queries.QueryPieces(server, {**LEVELS, "cache": "cold"}, power, None)
+    for repetition in (1, 2, 3):
+        pieces.begin(("q6", repetition))
+    power.add(6, 1, ran(1.0), "same")
+    facts = pieces.result().facts
+    assert (facts["restarts"], facts["caches_emptied_by"], facts["cached_bytes_left"]) == (3, "posix_fadvise", 8192)
