@@ -229,18 +229,23 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
     """The interval of the best cell, and that those of the others overlap it."""
     if best.low is None or best.high is None:
         return []
-    about, what = _about(document), _short(title(document, document["run"]["primary_metric"]))
-    ratio, low, high = best.gain, best.low, best.high
-    if about.get("better") == "lower":  # as in the tables, where it is of times
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
-        what = "time" if "slower" in verdict_terms(about) else what
-    text = f"{numbers.ratio(low)} to {numbers.ratio(high)}"
+    what, ratio, text = _as_in_tables(document, best)
     if len(chosen) == 1:
         return [f"95 % interval of the {what} ratio: {text}."]
-    return [f"Best of these: {group_text(document, [best.cell])}, {what} ratio {numbers.ratio(ratio)} "
+    return [f"Best of these: {group_text(document, [best.cell])}, {what} ratio {ratio} "
             f"(95 % interval {text}); "
             f"{'the interval of the other overlaps' if len(chosen) == 2 else 'the intervals of the others overlap'} it."
             ]  # fmt: skip
+
+
+def _as_in_tables(document: Document, entry: _Entry) -> tuple[str, str, str]:
+    """What an entry's ratio is of, the ratio, and its interval: of a metric that is better if lower below 1 is less."""
+    about, what = _about(document), _short(title(document, document["run"]["primary_metric"]))
+    ratio, low, high = entry.gain, entry.low, entry.high
+    if about.get("better") == "lower":
+        ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
+        what = "time" if "slower" in verdict_terms(about) else what
+    return what, numbers.ratio(ratio), f"{numbers.ratio(low)} to {numbers.ratio(high)}"
 
 
 def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
@@ -257,12 +262,8 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
         threshold = numbers.percent(document["run"]["threshold"])
         return f"{others} and {name} are the same within {threshold}"
     if len(entries) == 1 and entries[0].low is not None:
-        (one,) = entries
-        what = _short(title(document, document["run"]["primary_metric"]))
-        low, high = (numbers.ratio(end) for end in (one.low, one.high))
-        return (
-            f"no difference found between {others} and {name} ({what} ratio {numbers.ratio(one.gain)}, {low} to {high})"
-        )
+        what, ratio, text = _as_in_tables(document, entries[0])
+        return f"no difference found between {others} and {name} ({what} ratio {ratio}, {text})"
     if len(entries) > _MOST_NAMED:
         others = f"the other {len(entries)} cells"
     if all(one.low is None for one in open_ones):

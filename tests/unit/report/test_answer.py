@@ -53,6 +53,17 @@ def test_the_interval_of_a_time_is_the_one_of_the_tables(store: Store) -> None:
     assert found.lines[0].startswith("95 % interval of the time ratio: 0.")
 
 
+def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    document["metrics"]["tps"] |= {"better": "lower", "unit": "s", "title": "time"}
+    for one in document["effects"]:
+        one.update(ratio=0.91, low=0.79, high=1.05, verdict="undecided (needs 3 more rounds)")
+    found = answer(document)
+    assert found.kind == "undecided"
+    assert found.headline.startswith("No difference found between ")
+    assert "(time ratio 0.91, 0.79 to 1.05)" in found.headline
+
+
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
     assert found.headline.startswith("4 kB data pages give ")
