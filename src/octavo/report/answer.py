@@ -309,16 +309,20 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
     if not counts:
         return Answer(_headline(leading), lines[:1], leading.kind)
     label = max(counts, key=lambda name: counts[name])
+    best = f" with {quoted(leading.best[0])}" if leading.best else ""
     headline = (
         f"{capital(quoted(label))} is best, or not distinguishable from the best, in {counts[label]} of {total} "
-        f"conditions; the largest gain is {_gain(leading)}{f' with {quoted(leading.best[0])}' if leading.best else ''}"
-        f"{_where(leading)}."
+        f"conditions; the largest gain is {_gain(document, leading)}{best}{_where(leading)}."
     )
     return Answer(headline, lines, "better")
 
 
-def _gain(leading: ConditionAnswer) -> str:
-    """How far the best cell of a condition goes."""
+def _gain(document: Document, leading: ConditionAnswer) -> str:
+    """How far the best cell of a condition goes, as its claim has it: of a time what is saved."""
+    about = _about(document)
+    if about.get("better") == "lower" and leading.gain < 10:
+        noun = "time" if "slower" in verdict_terms(about) else _short(title(document, document["run"]["primary_metric"]))
+        return f"{_percents([1 - 1 / leading.gain])} less {noun}"
     return _percents([leading.gain - 1]) if leading.gain < _AS_FACTOR else f"{_times(leading.gain)} times"
 
 

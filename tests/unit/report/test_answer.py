@@ -112,6 +112,20 @@ def test_of_many_conditions_the_cell_that_is_best_most_often_is_named(store: Sto
     assert found.headline in page.text
 
 
+def test_of_many_conditions_the_largest_gain_in_time_is_that_of_its_claim(store: Store) -> None:
+    """0.8 of the time are 20 % less, and not a gain of 25 %."""
+    plan, _ = find_plan("coalescing", size="quick")
+    document = make_document(store, plant(store, plan, rounds=3, metrics=20), most_numbers=0)
+    primary = document["run"]["primary_metric"]
+    document["metrics"][primary] |= {"better": "lower", "unit": "s"}
+    for one in document["effects"]:
+        if (one["metric"], one["item"]) == (primary, None):
+            one.update(ratio=0.8, low=0.78, high=0.82, verdict="faster")
+    found = answer(document)
+    assert "; the largest gain is 20 % less time with " in found.headline
+    assert found.lines[1].startswith("Largest gain: ") and " 20 % less time than " in found.lines[1]
+
+
 def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None:
     document = documents.small()
     document["alarms"] = ["Something that cannot matter seems to matter."]
