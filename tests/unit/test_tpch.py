@@ -449,3 +449,14 @@ def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: py
     power.add(6, 1, ran(1.0), "same")
     facts = pieces.result().facts
     assert (facts["restarts"], facts["caches_emptied_by"], facts["cached_bytes_left"]) == (3, "posix_fadvise", 8192)
+
+
+def test_the_shortest_run_is_one_of_as_many_in_every_cell() -> None:
+    """A faster cell has more runs in `min_time`; the shortest of these would be shorter by their number alone."""
+    power = queries.Power({**LEVELS, "min_time": "2s"}, References("0.37", None))
+    for number, runs in {1: (1.5, 1.25), 6: (0.75, 0.5, 0.25, 0.5)}.items():
+        for repetition, seconds in enumerate(runs, 1):
+            power.add(number, repetition, ran(seconds), "same")
+    result = power.result(10.0, restarts=0)
+    assert numbers(result.observations, "seconds_min") == {(None, 1): 1.75, ("q1", 1): 1.25, ("q6", 1): 0.5}
+    assert numbers(result.observations, "seconds_median")["q6", 1] == 0.5
