@@ -8,11 +8,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from octavo.costs import calibrate, lines, measure, tables
+from octavo.costs import calibrate, calibration_databases, lines, measure, tables
 from octavo.costs.fit import Fit, UnitCost, fit
 from octavo.costs.measure import ProbeRun
 from octavo.costs.probes import (
@@ -30,6 +31,7 @@ from octavo.costs.probes import (
 )
 from octavo.costs.render import view
 from octavo.errors import OctavoError, UsageError
+from octavo.postgres.user_connection import UsersConnection
 
 _COSTS = {
     SEQUENTIAL: 2e-3, RANDOM: 2e-2, CACHED: 1e-7, CACHED_RANDOM: 2e-7, TUPLE: 3e-8, INDEX_TUPLE: 2e-8, OPERATOR: 4e-9,
@@ -223,3 +225,31 @@ def test_the_few_pages_that_a_warm_query_read_again_are_cached_ones(monkeypatch:
     reads = 70.0
     with pytest.raises(OctavoError, match="70 pages were read again"):
         run(nobody, probe, 2)
+
+
+def test_a_user_s_server_answers_within_limits_in_the_calibration_s_database_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, object] = {}
+
+    class Limited(UsersConnection):
+        """Notes how it is made."""
+
+        def __init__(self) -> None:
+            """There is no server."""
+
+        @classmethod
+        def connect(cls, *_: object, **given: object) -> Any:
+            asked.update(given)
+            return cls()
+
+        def __del__(self) -> None:
+            """Nothing was opened."""
+
+    monkeypatch.setattr(calibration_databases, "UsersConnection", Limited)
+    connected: Callable[..., UsersConnection] = calibration_databases._connected  # pyright: ignore[reportPrivateUsage]
+    found = connected("host=/run/postgresql dbname=shop", "octavo_costs_1")
+    assert isinstance(found, UsersConnection) and 300 < found.patience < 400
+    assert (asked["host"], asked["dbname"], asked["connect_timeout"]) == ("/run/postgresql", "octavo_costs_1", 10)
+    connected("host=x connect_timeout=3", "octavo_costs_1")
+    assert asked["connect_timeout"] == "3"

@@ -27,7 +27,7 @@ from octavo.knobs.server_group import server_group
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.own_connection import peer_of
-from octavo.postgres.user_connection import SessionLimits, connect, without_secrets
+from octavo.postgres.user_connection import SessionLimits, UsersConnection, connect, patience_of, without_secrets
 
 _SETTINGS = {
     "shared_buffers": "128MB", "autovacuum": "off", "jit": "off", "wal_level": "minimal",
@@ -37,6 +37,7 @@ _SETTINGS = {
 _FURTHER_BYTES = 320 * 1024**2
 _READAHEAD = "128kB"  # Linux's default
 _TIMEOUTS = SessionLimits("5min", "5s")
+_CONNECT_SECONDS = 10
 _NAME = "octavo_costs_"
 _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
 
@@ -132,12 +133,18 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
             _drop(first, name)
 
 
-def _connected(dsn: str, database: str) -> Connection[DictRow]:
-    asked: dict[str, Any] = {**conninfo.conninfo_to_dict(dsn), "dbname": database, "application_name": "octavo costs"}
+def _connected(dsn: str, database: str) -> UsersConnection:
+    """A connection to our own database on the user's server, whose answers are limited in time and memory."""
+    asked: dict[str, Any] = {
+        "connect_timeout": _CONNECT_SECONDS, **conninfo.conninfo_to_dict(dsn),
+        "dbname": database, "application_name": "octavo costs",
+    }  # fmt: skip
     try:
-        return psycopg.Connection[DictRow].connect(**asked, autocommit=True, row_factory=dict_row)
+        connection = UsersConnection.connect(**asked, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         raise HostError(f"could not connect to the calibration's database: {_message(error)}") from None
+    connection.patience = patience_of(_TIMEOUTS)
+    return connection
 
 
 def _drop_left(connection: Connection[Any]) -> None:
