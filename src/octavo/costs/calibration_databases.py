@@ -148,11 +148,12 @@ def _connected(dsn: str, database: str) -> UsersConnection:
 
 
 def _drop_left(connection: Connection[Any]) -> None:
-    """Drops what a calibration that was killed has left: ours by name and comment, and nobody is connected to it."""
+    """Drops what a calibration that was killed has left: ours by name and comment, and nobody is connected to it. Those
+    of a user whom this one may not act for stay."""
     rows = connection.execute(
         "SELECT datname FROM pg_database d JOIN pg_shdescription s ON s.objoid = d.oid"
         " AND s.classoid = 'pg_database'::regclass WHERE starts_with(datname, %s) AND description = %s"
-        " AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)",
+        " AND pg_has_role(d.datdba, 'USAGE') AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)",
         (_NAME, _MADE_BY_US),
     ).fetchall()
     for row in rows:
