@@ -49,7 +49,8 @@ def own_database(
     """A server of this build with the tables, on the device of this level, removed afterwards. Yields the achieved
     limits.
 
-    Limits apply once the tables exist. Raises HostError when this host cannot make such a device.
+    Limits apply once the tables exist. Raises HostError when this host cannot make such a device, OctavoError when the
+    tables cannot be made.
     """
     levels = {"device": level}
     if reason := device.cannot(levels):
@@ -81,11 +82,14 @@ def own_database(
             cluster.start(build, data, _SETTINGS, journal, account, log=log, memory_group=group)
         )
         connection = stack.enter_context(server.connect("postgres"))
-        tables.make(connection, sized)
-        _with_buffercache(connection)
-        # All of it now, while the device is fast: what is written out and read again would be so under its limits.
-        empty(connection)
-        connection.execute("CHECKPOINT")
+        try:
+            tables.make(connection, sized)
+            _with_buffercache(connection)
+            # All of it now, while the device is fast: what is written out and read again would be so under its limits.
+            empty(connection)
+            connection.execute("CHECKPOINT")
+        except psycopg.Error as error:  # such as a full disk
+            raise OctavoError(f"the tables of the calibration could not be made: {_message(error)}") from None
         forget(data)
         limited = stack.enter_context(device.limited(level, volume, journal, group))
         yield CalibrationDatabase(connection, sized, lambda: forget(data)), limited.facts
