@@ -96,6 +96,12 @@ def test_a_users_server_keeps_nothing(builds: dict[str, Build], journal: Journal
             cold = calibrate_server(dsn, CalibrationRequest(size=4 * _MB, rounds=2, cold=True), quiet)
             assert cold["cache"] == "cold"
         assert databases(server) == before | {"octavo_costs_mine"}
+        server.execute("CREATE ROLE anna LOGIN CREATEDB")
+        server.execute("CREATE DATABASE octavo_costs_other")
+        server.execute(f"COMMENT ON DATABASE octavo_costs_other IS '{comments['octavo_costs_left']}'")
+        hers = dsn.replace("user=octavo", "user=anna")
+        calibrate_server(hers, CalibrationRequest(4 * _MB, 2, cold=False), quiet)
+        assert databases(server) == before | {"octavo_costs_mine", "octavo_costs_other"}  # not hers to drop
     (found,) = document["data_blocks"]
     assert found["data_block"] == "8kB" and len(found["settings"]) == 5
     assert {one["unit"] for one in found["seconds_each"]} >= {"tuple", "operator", "cached sequential page"}

@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psycopg
 import pytest
 from rich.console import Console
 
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 from octavo.postgres.plan_shape import Shape
+from octavo.query_plans import servers as query_servers
 from octavo.query_plans.costs import compared, parse_calibration
 from octavo.query_plans.document import document
 from octavo.query_plans.effects import chosen, effects, means, medians
@@ -259,3 +264,42 @@ def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem:
 
     ran = CliRunner().invoke(app, ["plans", *arguments])
     assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)
+
+
+# ── Servers ───────────────────────────────────────────────────────────────────────────────────
+
+
+class FailingServer:
+    """A scratch server whose disk is full."""
+
+    def connect(self, database: str) -> AbstractContextManager[Any]:
+        return nullcontext(SimpleNamespace(execute=lambda statement: None))
+
+    def execute(self, statement: str) -> None:
+        raise psycopg.errors.DiskFull("could not extend file:\nNo space left on device")
+
+    def disconnect(self) -> None:
+        """There is no connection."""
+
+
+def test_a_load_that_fails_is_an_error_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    build: Any = SimpleNamespace(manifest={"data_block": "8kB"})
+    workload: Any = SimpleNamespace(fill=lambda server, levels: None)
+    nobody: Any = None
+    monkeypatch.setattr(query_servers, "scratch_server", lambda *_: nullcontext(FailingServer()))
+    loading = query_servers.loaded(build, workload, {}, {}, nobody, nobody)
+    with pytest.raises(OctavoError, match=r"^loading failed: could not extend file: No space left on device$"), loading:
+        pass
+
+
+def test_statistics_that_a_server_refuses_are_an_error_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def carry(source: object, target: object) -> int:
+        raise psycopg.errors.UndefinedFunction("function pg_restore_relation_stats does not exist")
+
+    builds: Any = [SimpleNamespace(manifest={"data_block": size}) for size in ("8kB", "32kB")]
+    nobody: Any = None
+    monkeypatch.setattr(query_servers, "loaded", lambda *_: nullcontext(None))
+    monkeypatch.setattr(query_servers, "carry", carry)
+    found = query_servers.servers(builds, nobody, {}, {}, nobody, nobody, lambda text: None, one_statistics=True)
+    with pytest.raises(OctavoError, match=r"^the server refuses the statistics: function pg_restore"), found:
+        pass

@@ -110,6 +110,12 @@ def test_a_load_that_is_used_again_keeps_both_of_its_plans() -> None:
     assert _told(later) == {"8kB": {"1": "A", "2": "B"}, "4kB": {"1": "B"}}
 
 
+def test_the_same_two_plans_are_the_same_whichever_ran_first() -> None:
+    """The minima of a load, and imported results, have them in the order of the runs."""
+    made = (("8kB", 1, 1, 1, "x/y"), ("8kB", 2, 1, 2, "y/x"), ("4kB", 1, 1, 1, "y/x"), ("4kB", 2, 1, 2, "y"))
+    assert _told(made) == {"8kB": {"1": "A", "2": "A"}, "4kB": {"1": "A", "2": "B"}}
+
+
 def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:
     cells = [
         Cell(name, name, {}, "", baseline=name == "8kB", control=False, dataset=name) for name in ("8kB", "4kB", "2kB")

@@ -187,6 +187,8 @@ def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
     seen = {(number, 1, cell.id): 1.0 for number in (1, 2, 3) for cell in CELLS}
     key: Key = (None, "checkpoints")
     assert "numbers of checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
+    seen |= {(number, 2, cell.id): 2.0 for number in (1, 2, 3) for cell in CELLS}  # another host, with its own baseline
+    assert "numbers of checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
     seen |= {(2, 1, SMALL.id): 0.0}
     (found,) = (one for one in limits(PLAN, steady, [], {key: seen}, set()) if "numbers of checkpoints" in one)
     assert found.startswith("In 1 round the cells had different numbers of checkpoints")

@@ -25,6 +25,18 @@ def test_turns_are_counted_once_a_round_and_not_by_cell() -> None:
     assert str(model_sentence(document, "read-only")).endswith(f"Measured in slices of 50 ms, {100 * rounds} turns.")
 
 
+def test_turns_of_a_round_that_was_repeated_do_not_count() -> None:
+    document = in_slices()
+    trials = [trial for trial in document["trials"] if trial["round"] == 1]
+    document["trials"] += [
+        {**trial, "id": trial["id"] + 1000, "attempt": 2, "facts": {**trial["facts"], "turns": 80}} for trial in trials
+    ]
+    for trial in trials:
+        trial["used"] = False
+    rounds = len({trial["round"] for trial in document["trials"]})
+    assert slices(document, "read-only") == f"of 50 ms, {100 * (rounds - 1) + 80} turns"
+
+
 def test_what_was_disturbed_and_carried_over_is_said() -> None:
     document = in_slices(turns_disturbed=20, turns_dropped=10, carry_over=0.004, carry_over_error=0.006)
     document["trials"][0]["facts"] |= {"slice_seconds": 0.1, "carry_over": 0.002, "carry_over_error": 0.001}
