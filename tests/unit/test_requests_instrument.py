@@ -1,4 +1,4 @@
-"""The instrument `requests`: which device it counts at, and whether that makes requests itself."""
+"""The instrument `requests`: the device at which it counts, and whether that device issues requests itself."""
 
 import os
 from pathlib import Path
