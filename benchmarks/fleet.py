@@ -12,7 +12,7 @@ until the last trial ended; the end. Start and end do not grow with the run, so 
 10,000 trials of 10 s are 8 minutes, and real runs are longer. Goals: below 2 % of the trials' time, 500 trials per
 second into the store, 1 GB for the coordinator.
 
-CPU time is reported by the machine that would spend it in a real fleet: coordinator and scheduler are on one machine
+CPU time is attributed to the machine that would spend it in a real fleet: coordinator and scheduler are on one machine
 there too, while that of the workers is spread over as many hosts, but is spent here on the same CPUs.
 """
 

@@ -3,9 +3,8 @@
     .venv/bin/python benchmarks/group_scatter.py [--experiments 600] [--jobs 2] [--seed 1]
 
 A fixed plan of 42 cells in 6 groups of 7 that do not differ, with the baseline in the first group; each load has one
-trial. Trials scatter by 1 %, those of the last group `times` as much. Printed, in percent: the intervals
-that contain the true value for quiet and for noisy cells, the experiments in which all do, and the median half-width of
-quiet cells.
+trial. Trials scatter by 1 %, those of the last group `times` as much. Printed, in percent: the intervals that contain
+the true value for quiet and for noisy cells, the experiments in which all do, and the median half-width of quiet cells.
 """
 
 import argparse

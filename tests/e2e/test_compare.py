@@ -29,7 +29,7 @@ HOSTILE = '<script>alert("x")</script>'
 def write(
     path: Path, seed: int, speed: float, *, rounds: int = 6, deviation: float = 0.005, mode: str = "reads"
 ) -> Path:
-    """Pages of 4 and 8 kB on three loads; all cells are faster by this factor."""
+    """Pages of 4 and 8 kB on three loads; `speed` is a factor for all cells."""
     source = random.Random(seed)
     lines = ["bs,mode,load,tps"]
     for number in range(rounds):

@@ -156,7 +156,7 @@ def test_planted_faults_are_found_and_none_invented(
         faulty = SMALL | {name: value for settings in faults.values() for name, value in settings.items()}
         with planted_in_the_host() as more, running(build, path, journal, account, **faulty) as server:
             found = report_of(dsn_of(server))
-            # The device's writes can only be determined by a user who may enter the data directory.
+            # How much the device writes atomically can only be determined by a user who may enter the data directory.
             if os.geteuid() == 0:
                 seen = findings(seen_by_nobody(server, "octavo"))
                 assert {*faults, "checksums"} - {"full-page-writes"} | more <= seen <= findings(found)

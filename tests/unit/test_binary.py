@@ -25,8 +25,8 @@ from octavo.errors import HostError
 LDCLRAL, LDSETAL, SWPA = 0xB8E01020, 0xB8E03020, 0xB8A08020
 LDAXR, LDXR, STLXR, STXR = 0x885FFC20, 0x885F7C20, 0x8811FC41, 0x88117C41
 
-# Franck Pachot, "PostgreSQL on Oracle free tier ARM" (2021): the listings of his three builds, in the output format of
-# objdump, awk, sort and uniq, and the instructions of each.
+# Franck Pachot, "PostgreSQL on Oracle free tier ARM" (2021): the listings of his three builds, as printed by objdump,
+# awk, sort and uniq, and the instructions of each.
 ALWAYS = """\
       1 ldclral	(large-system extensions)
       3 ldsetal	(large-system extensions)

@@ -18,7 +18,7 @@ NEVER_IMPORTED = {"tpchgen_cli", "duckdb_extension_tpch"}
 OF_THE_LAB = "octavo.predict"
 CORE_VERBS = ("binary", "doctor", "host", "hugepages", "io", "iotop", "watch")
 
-# Run by a separate Python: the command line, with the modules that it may not import.
+# Run by a separate Python with the modules that it may not import, followed by the command line.
 _HIDDEN = """
 import runpy, sys
 class Hidden:

@@ -196,8 +196,9 @@ fn counts_as_dict<'p>(
     Ok(found)
 }
 
-/// What servers with these settings would have done with the accesses of a trace, in one pass. A sample is the number
-/// of replicates, and the number of pages of which each has one; with it, each server is that many miniatures.
+/// What servers with these settings would have done with the accesses of a trace, in one pass. With a sample (the
+/// number of replicates, and the number of pages of which each replicate has one) a server is one miniature per
+/// replicate.
 #[pyfunction]
 #[pyo3(signature = (path, own_size, points, *, threads, observe, marks=Vec::new(), sample=(1, 1)))]
 #[expect(clippy::too_many_arguments, reason = "by name")]

@@ -31,7 +31,7 @@ _SIZES = [BuildSpec("18", "8kB"), BuildSpec("18", "4kB")]
 
 @pytest.fixture
 def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty state directory that nobody else may read or write."""
+    """A state directory that contains only files that nobody else may read or write."""
     directory = make_directory(home / f"hostile-{tmp_path.name}")
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     (make_directory(directory / "store") / "secret").write_text("other people's rows")
@@ -107,7 +107,7 @@ _CONFIGURED = {
 
 
 def test_what_configure_and_make_run_is_the_accounts(own_home: Path, tmp_path: Path, account: Account) -> None:
-    """So does the new server when it is asked for its version."""
+    """The new server also runs as the account when it is asked for its version."""
     tarball = tmp_path / "postgresql-15.99.tar"
     with tarfile.open(tarball, "w") as archive:
         for name, text in {**_CONFIGURED, "attempts": attempts(own_home)}.items():

@@ -50,7 +50,7 @@ def rows(*trials: tuple[Cell, TrialRecord]) -> list[dict[str, Any]]:
         ("iops=1000,mbps=8", 980, 7840, 0.3, "requests and bytes"),
         ("iops=1000,mbps=80", 500, 4000, 0.97, "CPU"),
         ("iops=1000", 500, 4000, 0.3, "nothing"),
-        ("loop", 500, 4000, 0.3, "nothing"),  # no limits, and no cell is like it
+        ("loop", 500, 4000, 0.3, "nothing"),  # no limits, and no cell but itself
     ],
 )
 def test_a_resource_that_is_used_up_has_run_out(

@@ -27,7 +27,7 @@ METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
 def run_of(
     name: str, seed: int, *, rounds: int = 8, loads: int = 4, deviation: float = 0.005, factor: dict[str, float]
 ) -> StoredRun:
-    """A run of 4 kB and 8 kB pages, read-only and read-write, with cells faster than 1000 TPS by the given factors."""
+    """A run of 4 kB and 8 kB pages, read-only and read-write, whose cells have the given multiples of 1000 TPS."""
     source = np.random.default_rng(seed)
     plan = changed_plan({"loads = 2": f"loads = {loads}", "rounds = 4": f"rounds = {rounds}"})
     cells = make_cells(plan)

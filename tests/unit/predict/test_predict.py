@@ -344,7 +344,7 @@ def test_images_of_a_cycle_are_read_off_the_first_one() -> None:
 
 
 def test_transactions_follow_the_lookups_that_were_counted_with_them(tmp_path: Path) -> None:
-    """20,000 accesses; the server counted 22,000 lookups and 22,000 transactions meanwhile, a second later."""
+    """20,000 accesses; the server counted 22,000 lookups and 22,000 transactions meanwhile, a second late."""
     path = made(tmp_path / "t.octrace", facts={"work_lookups": 22_000, "work_transactions": 22_000})
     assert predict(Request(path))["recorded"]["transactions"] == pytest.approx(20_000)
 
@@ -655,7 +655,7 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
 
 
 def test_where_linux_limits_the_device_a_flush_is_a_request_and_waits_behind_no_reads(tmp_path: Path) -> None:
-    """Two commits share a flush, and of two requests one is for each of them: at most as many commits as requests."""
+    """Two commits share a sync of two requests, the write and the flush: at most as many commits as requests."""
     path = made(tmp_path / "t.octrace", writes=True, pages=900)
     asked = Request(path, (BLOCK,), memory=64 * MB, device="iops=200", checkpoint=20.0)
     plain, throttled = (

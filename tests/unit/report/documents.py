@@ -9,7 +9,7 @@ from .surroundings import Document
 
 
 def spoil(document: Document, index: int, status: str, reason: str, *, empty: bool = False) -> None:
-    """Makes a trial not count."""
+    """Changes a trial so that it does not count."""
     trial = document["trials"][index]
     trial.update(status=status, reason=reason, used=False)
     if empty:

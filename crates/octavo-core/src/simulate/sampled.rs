@@ -225,8 +225,8 @@ impl SampledDistances {
     fn take_hot(&mut self, page: u32) {
         let before = self.place(page);
         if before == 0 {
-            // Pages outside the sample may have been accessed before they became hot: the distance is not known, and
-            // one of many accesses is left out.
+            // Pages that were outside the sample until they became hot had been accessed before: their distance is not
+            // known, and one of many accesses is left out.
             self.distinct_hot += 1;
         } else {
             self.hot_accesses += 1;
