@@ -19,7 +19,7 @@ pub struct Window {
     pub start: u64,
     /// The number of pages.
     pub pages: u64,
-    /// The distance from the end of the page whose access begins the next window; 0 for none.
+    /// How many pages before the end the page is whose access begins the next window; 0 for none.
     pub ahead: u64,
 }
 

@@ -277,7 +277,7 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
         &accesses,
     );
     let counts = found.buffers().counts();
-    // At 30, 60 and 90 s; before the first change and after each checkpoint there is a page image.
+    // At 30, 60 and 90 s; the first change, and the first one after each checkpoint, has a page image.
     assert_eq!((counts.checkpoint_writes, counts.full_page_images), (3, 4));
     assert_eq!(found.kernel().unwrap().device().writes, 3);
     // Evicted by others and not written by any checkpoint: the kernel writes it when it has been dirty for 30 s.
