@@ -205,7 +205,7 @@ def draw(page: Path) -> float | None:
     )
     with tempfile.TemporaryDirectory(prefix="octavo-page-") as directory:
         timed = Path(directory) / "page.html"
-        # Reports forbid scripts; the copy that is timed permits its own.
+        # Reports forbid scripts; the copy that is timed has one of its own.
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
         timed.write_text(text.replace("</head>", f"{script}</head>", 1), encoding="utf-8")
         found = subprocess.run(

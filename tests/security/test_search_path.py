@@ -33,7 +33,7 @@ def server(builds: dict[str, Build], journal: Journal, account: Account) -> Gene
         server.execute("VACUUM (FREEZE, ANALYZE) visited")
         server.execute("CREATE ROLE app LOGIN")
         server.execute("ALTER DATABASE octavo OWNER TO app")
-        server.execute("GRANT CREATE ON SCHEMA public TO app")  # as everybody could before PostgreSQL 15
+        server.execute("GRANT CREATE ON SCHEMA public TO app")  # everybody had it before PostgreSQL 15
         yield server
 
 

@@ -1,4 +1,4 @@
-"""Tar archives that somebody else made: unusual contents give a one-line error, fill no memory, and end in time."""
+"""Tar archives that somebody else made: unusual contents give a one-line error; reading fills no memory, and ends."""
 
 import bz2
 import gzip
