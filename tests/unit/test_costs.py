@@ -1,4 +1,4 @@
-"""Calibration of the planner's costs: the fit, the units, what is printed; without PostgreSQL."""
+"""Calibration of the planner's costs: the fit, the units, the output; without PostgreSQL."""
 
 import math
 import random
@@ -41,7 +41,7 @@ _COSTS = {
 def made(
     costs: Mapping[str, float], *, rounds: int = 5, noise: float = 0.0, cold: bool = True, seed: int = 1
 ) -> list[ProbeRun]:
-    """Runs of all queries that take exactly what the costs say, or so much more or less."""
+    """Runs of all queries that take exactly the time of the costs, or a given factor of it."""
     order = random.Random(seed)
     warm: list[tuple[ProbeQuery, float, float]] = [(scan_of_pages("wide_cached", 3000), 0, 3000)]
     warm += [(lookups("scattered_cached", 1, 3000), 0, 3020), *((probe, 0, 1700) for probe in processor())]
@@ -135,7 +135,7 @@ def test_too_little_is_refused() -> None:
 
 
 def planted(block: int, *, cold: bool = True) -> Fit:
-    """At another block size: sequential pages take as long as they are large."""
+    """Costs at another block size: sequential pages take time in proportion to their size."""
     return fit(made({**_COSTS, SEQUENTIAL: _COSTS[SEQUENTIAL] * block / 8192}, cold=cold))
 
 

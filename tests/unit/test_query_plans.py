@@ -1,4 +1,4 @@
-"""Plans across page sizes: forcing with a planner of our own, effects of planted times, what is printed."""
+"""Plans across page sizes: forcing with a fake planner, effects of planted times, the output."""
 
 import json
 from collections.abc import Mapping
@@ -102,7 +102,7 @@ def test_distance_is_zero_for_the_same_plan_alone() -> None:
 
 
 def planted(*, at_small: float = 2.0, at_large: float = 2.0, forced: bool = True) -> Table:
-    """A page of 32 kB takes half the time with both plans; plan B takes so many times what plan A takes."""
+    """A page of 32 kB takes half the time with both plans; plan B takes the given multiple of plan A's time."""
     a, b = SEQ.identity, INDEX.identity
     times = {(SMALL, a): 1.0, (SMALL, b): at_small, (LARGE, a): 0.5, (LARGE, b): 0.5 * at_large}
     by = {(SMALL, a): ("default", "scaled"), (LARGE, b): ("default",), (LARGE, a): ("scaled",)}
@@ -153,7 +153,7 @@ def test_costs_are_compared_by_the_plans_that_they_choose() -> None:
 
 
 def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
-    """Plan B, the default costs' at 32 kB, did not end: no costs have a sum there that could be compared."""
+    """Plan B, that of the default costs at 32 kB, did not end: no costs have a comparable sum there."""
     table = planted()
     next(one for one in table.entries if (one.block, one.plan) == (LARGE, INDEX.identity)).seconds[:] = [1.0, None]
     default, scaled = (chosen([table], costs, LARGE, SMALL) for costs in ("default", "scaled"))
@@ -169,7 +169,7 @@ def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
     assert "q1 A 100 % B cut off" in lines
 
 
-# ── Where plans part ──────────────────────────────────────────────────────────────────────────
+# ── Where plans differ ────────────────────────────────────────────────────────────────────────
 
 
 def test_rows_at_the_join_where_plans_part() -> None:
@@ -189,7 +189,7 @@ def test_rows_at_the_join_where_plans_part() -> None:
     assert (found[0].estimated, found[0].actual) == (20, 800) and found[0].factor == pytest.approx(801 / 21)
 
 
-# ── What is printed ───────────────────────────────────────────────────────────────────────────
+# ── Output ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_document_says_what_it_comes_to_first() -> None:

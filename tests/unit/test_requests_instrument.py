@@ -1,4 +1,4 @@
-"""The instrument `requests`: which device it counts at, whether that makes requests itself, and who made them."""
+"""The instrument `requests`: the device at which it counts, whether that device issues requests itself, and roles."""
 
 import os
 from pathlib import Path

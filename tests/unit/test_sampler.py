@@ -1,4 +1,4 @@
-"""The sampler on a clock of the tests' own: periods, cost, and instruments that fail."""
+"""The sampler on a fake clock: periods, cost, and instruments that fail."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ READS = Metric("reads", "reads", "1")
 
 @dataclass
 class FakeClock:
-    """Time moves when somebody waits, CPU when an instrument says that it worked."""
+    """Time advances when somebody waits, CPU time when an instrument reports that it worked."""
 
     time: float = 100.0
     worked: float = 0.0
@@ -50,7 +50,7 @@ class FakeClock:
 
 @dataclass
 class Counting:
-    """An instrument whose counter is the clock: one a second."""
+    """An instrument whose counter is the clock: one per second."""
 
     clock: FakeClock
     period: float = 1.0

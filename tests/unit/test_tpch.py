@@ -1,4 +1,4 @@
-"""TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
+"""TPC-H without PostgreSQL: known queries and answers, the comparison of results, a trial's figures from its runs."""
 
 import re
 from collections.abc import Callable
@@ -105,7 +105,7 @@ def test_random_text_is_left_out_and_a_row_too_few_is_not() -> None:
     [
         ("380456.00", "380456", True),
         ("25.5751546114546921", "25.575154611454693", True),
-        ("0.0345", "0.0344", False),  # equal when rounded, but not by a millionth
+        ("0.0345", "0.0344", False),  # equal when rounded, but not to a millionth
         ("505822441.4861", "505822441.48", False),
         ("505822441.4861", "505822441.51", False),
         ("NaN", "0", False),
@@ -142,7 +142,7 @@ def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> N
 
 
 def restart(monkeypatch: pytest.MonkeyPatch, scale: str, *results: dict[str, str]) -> None:
-    """Another process, which resumes a run whose trials had these results."""
+    """Simulates another process, which resumes a run whose trials had these results."""
     monkeypatch.setattr(references, "_first", {})
     cell = replace(make_cells(small_plan())[0], levels={"scale": scale})
     trials = [
@@ -258,7 +258,7 @@ def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -
 
 
 def test_plans_of_a_query_have_an_order_of_their_own() -> None:
-    """Two trials whose runs had the same two plans, one after the other, had the same plans."""
+    """Two trials whose runs had the same two plans, in either order, had the same plans."""
     other = {"Plan": {"Node Type": "Seq Scan", "Relation Name": "lineitem"}}
     one, again = Captured(), Captured()
     for captured, plans in ((one, (PLAN, other)), (again, (other, PLAN))):

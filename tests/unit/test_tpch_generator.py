@@ -31,7 +31,7 @@ _ROWS = {
 
 
 class Connection:
-    """Keeps what COPY is given; a COPY that an error ends has nothing."""
+    """Keeps the input of COPY; a COPY that an error ends keeps nothing."""
 
     def __init__(self) -> None:
         self.copied: dict[str, bytes] = {}
@@ -52,14 +52,14 @@ class Connection:
 
 
 class Ended:
-    """A generator that has ended well."""
+    """A generator that has ended successfully."""
 
     def wait(self, timeout: float) -> int:
         return 0
 
 
 def copy(text: bytes, tables: Sequence[str], connection: Connection, exit_code: int = 0) -> None:
-    """COPY of what a generator writes."""
+    """COPY of a generator's output."""
     program = f"import os, sys; os.write(1, {text!r}); sys.exit({exit_code})"
     with Popen([sys.executable, "-S", "-c", program], stdout=PIPE, stderr=PIPE, text=True) as child:
         assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""A step of a load that runs in a thread: how it ends, fails, and is broken off."""
+"""A step of a load that runs in a thread: how it ends, fails, and is interrupted."""
 
 import socket
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from octavo.workloads.tpch.usage import QueryUsage, UsageSnapshot
 
 @dataclass
 class Load:
-    """Runs what it is given, on a connection to nobody."""
+    """Runs the given steps, on a connection without a server."""
 
     step: Callable[[], object]
     session: Any = None
@@ -72,7 +72,7 @@ def test_a_step_has_the_time_of_its_slices_and_no_share_of_the_device_that_all_c
     found: list[tuple[LoadStep, QueryUsage]] = []
 
     def before() -> None:
-        """Nothing is read."""
+        """Reads nothing."""
 
     def used() -> QueryUsage:
         return QueryUsage(seconds=70.0, cpu=4.0, waited=0.5, device=(0, 0, 900, 10**9, 60_000, 10**6))

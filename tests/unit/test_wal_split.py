@@ -1,4 +1,4 @@
-"""Windows of WAL that are read, and the page headers in them."""
+"""Windows of WAL for reading, and the page headers in them."""
 
 from itertools import pairwise
 from pathlib import Path

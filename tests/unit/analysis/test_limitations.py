@@ -1,4 +1,4 @@
-"""Sentences, alarms and limits: what a reader is told."""
+"""Sentences, alarms and limitations in the report."""
 
 from dataclasses import replace
 from typing import Any
@@ -201,5 +201,5 @@ def test_what_a_server_writes_by_itself_is_no_writing() -> None:
     whole: Key = (None, "wal_bytes")
     assert cells_that_wrote({each: {place: 7920.0}, whole: {place: 7920.0}}) == set()  # one scan
     assert cells_that_wrote({each: {place: 300.0}, whole: {place: 3e8}}) == {SMALL.id}
-    assert cells_that_wrote({each: {place: 300.0}}) == {SMALL.id}  # imported: nobody told the whole
+    assert cells_that_wrote({each: {place: 300.0}}) == {SMALL.id}  # imported: the total is unknown
     assert cells_that_wrote({each: {place: 0.01}, whole: {place: 3e8}}) == set()

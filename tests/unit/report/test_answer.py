@@ -1,4 +1,4 @@
-"""The answer that a report opens with, of runs whose numbers are known."""
+"""The answer at the beginning of a report, for runs whose numbers are known."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,7 +42,7 @@ def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Sto
 
 
 def test_the_interval_of_a_time_is_the_one_of_the_tables(store: Store) -> None:
-    """Where less is better a gain is a ratio below 1, as in tables and verdicts."""
+    """If less is better a gain is a ratio below 1, as in tables and verdicts."""
     document = made(store, changed_plan(DEVICES))
     document["metrics"]["tps"] |= {"better": "lower", "unit": "s", "title": "time"}
     effects = [one for one in document["effects"] if one["metric"] == "tps" and one["low"]]
@@ -68,7 +68,7 @@ def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
     assert found.headline.startswith("4 kB data pages give ")
     assert " % more TPS than 8 kB" in found.headline
-    assert found.headline.endswith("(read-write).")  # the answer first, then where it holds
+    assert found.headline.endswith("(read-write).")  # the answer first, then the condition
     assert any(line.startswith("Read-only: ") for line in found.lines)
 
 

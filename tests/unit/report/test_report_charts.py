@@ -1,4 +1,4 @@
-"""Charts: the numbers in them are the document's, and marks carry what colour says."""
+"""Charts: their numbers are the document's, and marks repeat what colours show."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from .making import value_of
 
 
 def _heatmap(document: Document, _: Theme) -> Chart | None:
-    """The first heatmap as files have it; its colours are placeholders."""
+    """The first heatmap in the form for files; its colours are placeholders."""
     found = heat_grids(document)
     return grid_chart(found[0], "TPS") if found else None
 

@@ -1,4 +1,4 @@
-"""What reports say of rounds in slices."""
+"""Rounds in slices, in the reports."""
 
 from tests.unit.report import documents
 

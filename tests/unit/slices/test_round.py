@@ -1,4 +1,4 @@
-"""What a round's cells do at the same time, and what puts one of them out."""
+"""Concurrent steps of a round's cells, and faults that exclude one of them."""
 
 import signal
 import threading
@@ -47,20 +47,20 @@ def test_an_interrupt_ends_the_servers_that_others_wait_for() -> None:
 
 @dataclass
 class NothingToStop:
-    """A freezer whose cell may fail when it goes on."""
+    """A freezer whose cell may fail when it continues."""
 
     on_thaw: Callable[[], None]
     how: str = "nothing"
 
     def freeze(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def thaw(self) -> None:
         self.on_thaw()
 
 
 def nothing(*_: object) -> None:
-    """What a round does with servers, or a cell when it goes on."""
+    """What a round does with servers, or a cell when it continues."""
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def round_of(monkeypatch: pytest.MonkeyPatch, phase: str, thaws: Mapping[str, Callable[[], None]]) -> dict[str, object]:
-    """What came of TPC-H's cells, which have nothing to do."""
+    """The results of TPC-H's cells, which have nothing to do."""
 
     def begin(_: object, cell: RoundCell) -> None:
         freezer = NothingToStop(thaws[cell.name])
