@@ -1,13 +1,14 @@
-"""octavo binary against objdump piped to awk: the same program, in turn on one machine.
+"""Compares octavo binary with objdump piped to awk: the same program, alternately on one machine.
 
     .venv/bin/python benchmarks/binary_vs_objdump.py [PROGRAM] [--rounds 5]
 
-PROGRAM is a postgres for x86-64 or, where aarch64-linux-gnu-objdump is there, for 64-bit Arm; without it the newest
-build of Octavo's cache. Each round takes the processor time of both with all their children, so that what else runs on
-the machine is not in it: ours as the whole command (`octavo binary --format objdump`, the start of Python in it), and
-as what reads the program alone; which begins alternates. Printed are medians and ratios. The counts have to be equal.
+PROGRAM is a postgres for x86-64 or, if aarch64-linux-gnu-objdump is installed, for 64-bit Arm; the default is the
+newest build in Octavo's cache. Each round measures the CPU time of both with all their children, so that other work on
+the machine is not included: ours as the whole command (`octavo binary --format objdump`, including the start of
+Python), and as the reading of the program alone. Which of the two goes first alternates. It prints medians and ratios.
+The counts must be equal.
 
-Exit code 1: the counts differ, or the goal is missed: as a command a tenth of objdump's time, by the median.
+Exit code 1: the counts differ, or the goal is missed: the whole command in a tenth of objdump's time, by the median.
 """
 
 import argparse
@@ -88,7 +89,7 @@ def _newest() -> Path:
 
 
 def _counts(text: str) -> Counter[str]:
-    """How often each instruction occurs in what `uniq -c` or we printed."""
+    """The number of occurrences of each instruction in the output of `uniq -c` or of `octavo binary`."""
     found = (re.match(r"\s*(\d+) ([^\t]+)", line) for line in text.splitlines())
     return Counter({one[2].strip(): int(one[1]) for one in found if one})
 

@@ -1,4 +1,4 @@
-"""A headless Chromium that is asked over its debugging pipe (https://chromedevtools.github.io/devtools-protocol/)."""
+"""A headless Chromium, controlled over its debugging pipe (https://chromedevtools.github.io/devtools-protocol/)."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Browser:
-    """One page at a time. Raises FileNotFoundError without a Chromium, EOFError when it ends by itself."""
+    """One page at a time. Raises FileNotFoundError if there is no Chromium, EOFError if it ends by itself."""
 
     def __init__(self) -> None:
         program = next(filter(None, map(shutil.which, NAMES)), None)
@@ -51,7 +51,7 @@ class Browser:
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def open(self, page: Path, width: int, *, dark: bool = False, scale: float = 1) -> None:
-        """Loads a page, in a window of that many CSS pixels; `scale` is device pixels for each."""
+        """Loads a page in a window of that many CSS pixels; `scale` is the number of device pixels per CSS pixel."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=scale, mobile=width < 500,
@@ -63,11 +63,11 @@ class Browser:
             pass
 
     def run(self, script: str) -> Any:
-        """The value of an expression of JavaScript."""
+        """The value of a JavaScript expression."""
         return self._call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
     def picture(self, x: float, y: float, width: float, height: float) -> bytes:
-        """A PNG of a part of the page, in CSS pixels from its upper left."""
+        """A PNG of a part of the page; CSS pixels, from its upper left corner."""
         clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
         found = self._call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         return base64.b64decode(found["data"])

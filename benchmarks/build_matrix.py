@@ -1,15 +1,15 @@
-"""What all combinations of block sizes cost to build: from scratch, with ccache, and out of Octavo's shared tree.
+"""The cost of building all combinations of block sizes: from scratch, with ccache, and from Octavo's shared tree.
 
     .venv/bin/python benchmarks/build_matrix.py [--pg 18] [--sample 1] [--home DIR]
 
-Everything is measured in one go on one machine, into a state directory that has neither builds nor a compiler's cache:
-- base: one build from scratch without ccache, which everything is compared with;
+Everything is measured in one session on one machine, with a state directory that has no builds and no compiler cache:
+- base: one build from scratch without ccache, to which everything is compared;
 - Octavo: `ensure_builds` for all 42, with a fresh cache;
 - naive: a sample of other sizes, each from scratch without ccache, times the number of combinations;
 - ccache: the first build fills a fresh cache, then the same sample with that cache, times the number of combinations.
 
-Takes about half an hour on 2 cores. Without --home the builds are thrown away. CPU seconds are those of all processes
-that were started, and tell more than seconds where the machine has other work to do.
+Takes about half an hour on 2 cores. Without --home the builds are deleted. CPU seconds are those of all processes that
+were started; on a machine with other work they are more reliable than elapsed seconds.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def measure(version: str, sample: int) -> None:
-    """Times the four ways and prints seconds and ratios to one build from scratch."""
+    """Times the four ways and prints their seconds and their ratios to one build from scratch."""
     combinations = [BuildSpec(version, data, wal) for data, wal in product(DATA_BLOCKS, WAL_BLOCKS)]
     combinations.sort(key=lambda spec: (spec.data_block != "8kB") + (spec.wal_block != "8kB"))
     others = combinations[-sample:]
@@ -90,13 +90,13 @@ def measure(version: str, sample: int) -> None:
 
 
 def from_scratch(planned: Planned, journal: Journal, *, cached: bool) -> None:
-    """One build from scratch, thrown away."""
+    """One build from scratch, then deleted."""
     with made_from_scratch(planned, journal, cached=cached):
         pass
 
 
 def timed(what: str, work: Callable[[], object]) -> NDArray[np.float64]:
-    """Seconds by the clock and by the CPU of everything that the work started; told at once."""
+    """Elapsed and CPU seconds of everything that the work started; also printed at once."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     work()
     ended, after = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)

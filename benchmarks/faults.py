@@ -1,15 +1,15 @@
-"""What kills, full disks and the OOM killer cost: nothing that was finished, and nothing of the host.
+"""The cost of kills, full disks and the OOM killer: no finished work is lost, and the host is unchanged.
 
     .venv/bin/python benchmarks/faults.py [--kills 100] [--minutes M] [--seed 1] [--quick] [--only NAMES]
 
-As root. Others may use the machine; a knob that they turn meanwhile can fail a trial here. A run with every knob at
-once, `octavo hugepages apply`, `octavo build --matrix` of a small source and `octavo io --make` are killed (SIGKILL,
-SIGTERM, SIGINT twice) at random moments; each filesystem that is written to fills up; the store's disk turns read-only;
-the server runs out of its memory limit. After each the host is compared with what it was before
-(`faulty/fingerprint.py`), as it is and after `octavo host restore`; what was reported finished must be in the store,
-and what was interrupted must go on. Exit code 1 when something does not.
+Run it as root. Others may use the machine, but a knob that they change meanwhile can fail a trial here. A run with
+every knob at once, `octavo hugepages apply`, `octavo build --matrix` of a small source and `octavo io --make` are
+killed (SIGKILL, SIGTERM, SIGINT twice) at random moments; each filesystem that is written to fills up; the store's disk
+becomes read-only; the server exceeds its memory limit. After each fault the host is compared with its state before
+(`faulty/fingerprint.py`), immediately and after `octavo host restore`; what was reported as finished must be in the
+store, and what was interrupted must be resumable. Exit code 1 if any of these fails.
 
-The state directory is one of its own below /var/tmp; builds and sources are the machine's (those of its tests).
+It uses a state directory of its own below /var/tmp; builds and sources are those of the machine's tests.
 """
 
 import argparse
@@ -35,17 +35,17 @@ from octavo.postgres.builds.worker_client import COMPILER_CACHE, compiler_caches
 # Builds and sources are those of the machine's tests.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}
 _QUICK_KILLS = 4
-# How the kills are shared out over the scenarios that are killed.
+# The share of the kills that each killed scenario gets.
 _SHARES = {"run": 3, "hugepages": 1, "build": 1, "io": 1}
 _SIZES = ["--data-block", "4kB,8kB,16kB", "--wal-block", "8kB,16kB"]
 _QUICKLY = ("run", "hugepages", "build", "io", "report-full")
 _FEW_SIZES = ["--data-block", "4kB,8kB", "--wal-block", "8kB"]
 
-sys.path.insert(0, str(ROOT))  # the small source is the tests'
+sys.path.insert(0, str(ROOT))  # the small source belongs to the tests
 
 
 def main() -> None:
-    """Kills, prints the table, and exits with 1 when a line of it is not sound."""
+    """Runs the campaign, prints the table, and exits with 1 if a row is not sound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100, help="over all commands that are chosen")
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_KILLS} kills, a small matrix, few full disks")
@@ -59,9 +59,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("knobs need root")
-    place = Path(tempfile.mkdtemp(prefix="octavo-faults-", dir="/var/tmp"))  # where the server's user may enter
+    place = Path(tempfile.mkdtemp(prefix="octavo-faults-", dir="/var/tmp"))  # accessible to the server's user
     place.chmod(0o755)
-    # In the background of a shell these are ignored, and so would all be that is interrupted.
+    # In the background of a shell these signals are ignored, and every interrupted command would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _ended)
@@ -76,12 +76,12 @@ def main() -> None:
 
 
 def _ended(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends as any error does, with what was mounted."""
+    """Makes SIGTERM end the process as an error does, which also unmounts."""
     sys.exit(143)
 
 
 def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
-    """All scenarios and their table. Returns whether every line of it is sound."""
+    """Runs all scenarios and prints their table. Returns whether every row is sound."""
     quick: bool = arguments.quick
     count = min(arguments.kills, _QUICK_KILLS) if quick else arguments.kills
     draw = random.Random(arguments.seed)
@@ -119,7 +119,7 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
 def scenarios(
     ours: Ours, home: Path, draw: random.Random, kills: Mapping[str, int], *, quick: bool
 ) -> list[tuple[str, Callable[[], Row | None]]]:
-    """Name and work of each, with so many kills for those that are killed."""
+    """The name and function of each scenario, with the number of kills for those that are killed."""
     blocks, sizes = (["8kB"], _FEW_SIZES) if quick else (["4kB", "8kB"], _SIZES)
     return [
         ("run", partial(killed.run_of_every_knob, ours, home, draw, kills.get("run", 0), blocks)),
@@ -137,7 +137,7 @@ def scenarios(
 
 
 def print_table(rows: list[Row]) -> None:
-    """The table, as docs/security.md has it."""
+    """Prints the table in the form of docs/security.md."""
     print("| scenario | kills or faults | put back at once / by restore | lost trials | left behind | resumed |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:

@@ -1,19 +1,19 @@
-"""What coordinating a fleet costs: many workers that sleep instead of measuring.
+"""The cost of coordinating a fleet, with many workers that sleep instead of measuring.
 
     .venv/bin/python -m benchmarks.fleet [--workers 200] [--trials 10000] [--seconds 10]
 
-Scheduler, workers (in four processes) and coordinator are on this machine, with TLS and the fleet's own rounds and
-store; a worker sleeps for each trial and gives 170 numbers, 66 series of 20 values and 380 settings, as many as a trial
-of pgbench has. Those are made before the run and shared by no two trials that are sent together: what a host does for
-its own trials (JSON, its outbox: milliseconds each) would be done for 200 hosts by the same two processors here.
+Scheduler, workers (in four processes) and coordinator run on this machine, with TLS and the fleet's own rounds and
+store. For each trial a worker sleeps and returns 170 numbers, 66 series of 20 values and 380 settings, as many as a
+trial of pgbench has. These are made before the run, and no two trials that are sent together share them: the work of a
+host for its own trials (JSON, its outbox: milliseconds each) would be done here for 200 hosts by the same two CPUs.
 Coordination is the time of the run beyond the sleep of one worker, from the moment when all workers are connected until
-the run has ended and every worker was told so. Its parts: the start, until the last worker began; the middle, until the
-last trial ended; the end. Start and end do not grow with the run, so their share depends on its length: 10,000 trials
-of 10 s are 8 minutes, and real ones are longer. Goals: below 2 % of the trials' time, 500 trials a second into the
-store, 1 GB for the coordinator.
+the run has ended and every worker has been notified. Its parts: the start, until the last worker began; the middle,
+until the last trial ended; the end. Start and end do not grow with the run, so their share depends on its length:
+10,000 trials of 10 s are 8 minutes, and real runs are longer. Goals: below 2 % of the trials' time, 500 trials per
+second into the store, 1 GB for the coordinator.
 
-Processor time is counted by whose it would be in a real fleet: the coordinator's and the scheduler's are on one machine
-there too, that of the workers is spread over as many hosts, but is spent here on the same processors.
+CPU time is attributed to the machine that would spend it in a real fleet: coordinator and scheduler are on one machine
+there too, while that of the workers is spread over as many hosts, but is spent here on the same CPUs.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from octavo.store.records import TrialRecord
 from octavo.store.trial_json import decode, encode
 
 PROCESSES = 4
-# A commit of so many trials takes its time for them, not for the disk's acknowledgement.
+# With this many trials a commit's time is that of the trials, not that of the disk's flush.
 _LARGE = 100
 SCHEDULER = "127.0.0.1:28786"
 PLAN = """
@@ -66,7 +66,7 @@ SETTINGS = {f"setting_{number}": "on" for number in range(380)}
 
 
 def state() -> dict[str, Any]:
-    """What a worker remembers of its run."""
+    """The state of a worker in its run."""
     from distributed import get_worker
 
     worker: Any = get_worker()
@@ -76,13 +76,13 @@ def state() -> dict[str, Any]:
 
 
 def begin(order: RunOrder) -> Report:
-    """A task: the worker is ready at once."""
+    """A task: the worker is ready immediately."""
     state().update(order=order, sent=0)
     return Report({"host": {"hostname": order.host, "kernel": "none", "cpu": "none"}}, {}, 0)
 
 
 def nothing(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -> Ready:
-    """What would make a host ready; `begin` does not ask for it, and no build travels."""
+    """Would make a host ready; `begin` does not use it, so no build is sent."""
     raise NotImplementedError
 
 
@@ -102,7 +102,7 @@ def measure(order: PartOrder) -> Delivery:
 
 
 def trial(cell: Cell, round_number: int, position: int, host: int, started: float) -> TrialRecord:
-    """A trial with the numbers and settings of those in its place."""
+    """A trial with the numbers and settings of its position."""
     return replace(
         contents()[position], cell=cell.id, round=round_number, position=position, load=load_of(cell, round_number, 4),
         started=started, ended=time.time(), part=1 + host * PARTS_OF_A_HOST,
@@ -111,7 +111,7 @@ def trial(cell: Cell, round_number: int, position: int, host: int, started: floa
 
 @cache
 def contents() -> list[TrialRecord]:
-    """Trials as large as pgbench's are, one for each place in a round: out of JSON, so that they share nothing."""
+    """Trials as large as pgbench's, one for each position in a round; decoded from JSON, so that they share nothing."""
     observations = tuple(
         Observation(metric, 100.0 + number / 3, "1/s")
         for number, metric in enumerate(("tps", *(f"metric_{number}" for number in range(169))))
@@ -132,19 +132,19 @@ def narrow(run: str, cells: Sequence[str]) -> None:
 
 
 def hold(run: str) -> None:
-    """There is no other run to give way to."""
+    """No other run needs the host."""
 
 
 def leave(run: str) -> None:
-    """There is nothing to restore."""
+    """Nothing to restore."""
 
 
 def finish(run: str, have: Mapping[str, int]) -> None:
-    """A task: there is nothing to restore."""
+    """A task: nothing to restore."""
 
 
 def serve_workers(first: int, count: int) -> None:
-    """So many workers in this process, until it is ended."""
+    """Runs that many workers in this process, until it is ended."""
     from benchmarks import fleet as tasks
 
     from octavo.fleet import certificates
@@ -171,17 +171,17 @@ def serve_workers(first: int, count: int) -> None:
 
 
 def processor_seconds(pids: Sequence[int]) -> float:
-    """What these processes have had so far."""
+    """CPU time of these processes so far."""
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Seconds, unless its name says otherwise. `joining`: from the start of the workers until the last was connected.
-    `starting`: from the run's start until the last worker began. `ending`: from the last trial's end to the run's.
-    `idle`: what a worker did not sleep between its first trial's start and its last one's end, at the most. `commits`:
-    the trials and seconds of each."""
+    """Durations in seconds, unless the name says otherwise. `joining`: from the start of the workers until the last one
+    was connected. `starting`: from the run's start until the last worker began. `ending`: from the last trial's end to
+    the run's. `idle`: the longest time that a worker did not sleep between its first trial's start and its last one's
+    end. `commits`: the number of trials and the seconds of each."""
 
     joining: float
     wall: float
@@ -196,17 +196,17 @@ class Took:
 
     @property
     def trials(self) -> int:
-        """How many were stored."""
+        """The number of stored trials."""
         return sum(count for count, _ in self.commits)
 
     def trials_a_second(self, smallest: int = 1) -> float:
-        """Of the commits of at least so many trials, by the time that they took."""
+        """The rate of the commits of at least `smallest` trials, per second of the commits."""
         chosen = [one for one in self.commits if one[0] >= smallest]
         return sum(count for count, _ in chosen) / sum(seconds for _, seconds in chosen) if chosen else 0.0
 
 
 def coordinate(plan: Plan, names: Sequence[str], scheduler: int, workers: Sequence[int], spawned: float) -> Took:
-    """The run, and what it took; `spawned`: when the workers' processes were started."""
+    """Runs the fleet and returns the durations; `spawned`: when the workers' processes were started."""
     from benchmarks import fleet as tasks
 
     from octavo.fleet.dask_hosts import DaskHosts
@@ -254,7 +254,7 @@ def coordinate(plan: Plan, names: Sequence[str], scheduler: int, workers: Sequen
 
 
 def main() -> None:
-    """Prints what it took."""
+    """Runs the benchmark and prints the durations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=200)
     parser.add_argument("--trials", type=int, default=10_000)

@@ -1,10 +1,10 @@
-"""Whether intervals hold where some cells scatter far more than others: one pool against a pool for each group.
+"""Coverage of intervals when some cells have far more variance than others: one pooled variance or one per group.
 
     .venv/bin/python benchmarks/group_scatter.py [--experiments 600] [--jobs 2] [--seed 1]
 
-A fixed plan of 42 cells in 6 groups of 7 that do not differ, the baseline in the first group; every load gave one
-trial. Trials scatter by 1 %, those of the last group `times` as much. Percent of intervals that hold the truth for
-quiet and for noisy cells, of experiments in which all do, and the median half-width of quiet cells in percent.
+A fixed plan of 42 cells in 6 groups of 7 that do not differ, with the baseline in the first group; each load has one
+trial. Trials scatter by 1 %, those of the last group `times` as much. Printed, in percent: the intervals that contain
+the true value for quiet and for noisy cells, the experiments in which all do, and the median half-width of quiet cells.
 """
 
 import argparse
@@ -24,7 +24,7 @@ DEVIATION = 0.01
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """`kind`: normal; two values (one of three trials is the larger one); heavy tails (t with 3 degrees of freedom);
-    own (every cell has a scatter of its own, too); missing (a tenth of the trials); baseline (its group is noisy)."""
+    own (every cell also has a variance of its own); missing (a tenth of the trials); baseline (its group is noisy)."""
 
     times: float
     kind: str = "normal"
@@ -64,7 +64,8 @@ def simulate(scenario: Scenario, loads: int, source: np.random.Generator) -> tup
 
 
 def run_chunk(task: tuple[Scenario, int, bool, int, int]) -> list[tuple[float, float, bool, float]]:
-    """Some experiments: shares of quiet and noisy intervals that hold, whether all do, and the median half-width."""
+    """Several experiments: the shares of quiet and of noisy intervals that contain the true value, whether all do, and
+    the median half-width."""
     scenario, loads, by_group, seed, count = task
     roles = (Role.BASELINE, *[Role.COMPARED] * (CELLS - 1))
     question = Question(roles, 0.03, 0.015, has_floor=False, once=True, loads=loads)
@@ -87,7 +88,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for the children: their matrices are small
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for the child processes, whose matrices are small
     chunks = 8
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
         print(f"{'kind':14}{'times':>6}{'loads':>6}{'pool':>8}{'quiet':>8}{'noisy':>8}{'all':>8}{'half':>8}")

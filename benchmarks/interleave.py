@@ -1,14 +1,14 @@
-"""Slices against trials: wall time until a ratio is known to ± 3 %, both measured in turn on the same machine.
+"""Slices against trials: the wall time until a ratio is known to ± 3 %, alternately on the same machine.
 
     .venv/bin/python benchmarks/interleave.py [--rounds 6] [--duration 8s] [--rows NAME,…]
 
-Each row is a condition with the baseline (8 kB), the baseline again and 4 kB. A round is run in slices, then one by
-trials, then in slices again, each a run of `octavo` of its own, on the same loads. What a round costs is the wall time
-from its first copy to its last stop, also where its trials were invalid; what it yields is two logarithms of a ratio.
+Each row is a condition with the baseline (8 kB), the baseline again and 4 kB. A round is measured in slices, then trial
+by trial, then in slices again, each as a separate run of `octavo`, on the same loads. The cost of a round is the wall
+time from its first copy to its last stop, even if its trials were invalid; its yield is two logarithms of a ratio.
 
-Printed by row and ratio, for slices and for trials: seconds of a round, rounds of which both cells counted, the
-deviation of a round's ratio in percent, and the wall time after which 1.96 standard errors are 3 %, three rounds at the
-least; then how many times longer trials take, and by how much the two mean ratios differ, with its standard error.
+Printed by row and ratio, for slices and for trials: seconds per round, rounds in which both cells counted, the standard
+deviation of a round's ratio in percent, and the wall time, of at least three rounds, after which 1.96 standard errors
+are 3 %; then how many times longer trials take, and the difference of the two mean ratios with its standard error.
 """
 
 import argparse
@@ -66,13 +66,13 @@ autovacuum = "off"
 
 @dataclass(slots=True)
 class Seen:
-    """Of one way of measuring: seconds by round, and by cell the logarithms of the rounds that counted."""
+    """The results of one way of measuring: seconds by round, and by cell the logarithms of the rounds that counted."""
 
     seconds: list[float] = field(default_factory=list[float])
     logs: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     def until_known(self, name: str) -> tuple[float, float]:
-        """The deviation of a round's logarithm, and the wall time in seconds until it is known to ± 3 %."""
+        """The standard deviation of a round's logarithm, and the wall time in seconds until it is known to ± 3 %."""
         logs = self.logs.get(name, [])
         if len(logs) < 2:
             return math.nan, math.inf
@@ -88,7 +88,7 @@ def one_round(interleave: str, factors: dict[str, str], duration: str, seed: int
 
 
 def document_of(text: str, seed: int, directory: Path) -> dict[str, Any]:
-    """The report's document of a run of this plan. Ends the benchmark where it cannot run."""
+    """The report's document of a run of this plan. Ends the benchmark if the plan cannot run."""
     plan = directory / "plan.toml"
     plan.write_text(text)
     command = [str(ROOT / "octavo"), "run", str(plan), "--seed", str(seed)]
@@ -102,7 +102,7 @@ def document_of(text: str, seed: int, directory: Path) -> dict[str, Any]:
 
 
 def add(seen: Seen, document: dict[str, Any], mode: str) -> None:
-    """What a round cost, and its ratios. Ends the benchmark where it was not measured as asked."""
+    """Adds the cost of a round and its ratios. Ends the benchmark if it was not measured as requested."""
     trials = [trial for trial in document["trials"] if trial["status"] != "skipped"]
     if any(trial["status"] == "ok" and trial["facts"].get("interleave", "trials") != mode for trial in trials):
         sys.exit(f"a round that was to be {mode} was measured otherwise: {document['run']['id']}")

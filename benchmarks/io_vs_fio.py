@@ -1,15 +1,15 @@
-"""octavo io against fio: the same file, pattern, request size and depth, in turn on one machine.
+"""octavo io against fio: the same file, pattern, request size and depth, alternately on one machine.
 
     .venv/bin/python benchmarks/io_vs_fio.py [--size 1GB] [--seconds 1] [--rounds 5] [--only TEXT] [--directory DIR]
 
-Each round measures every configuration once with both, in an order shuffled by the seed and the round; which of the
-two begins alternates. A configuration's ratio is the geometric mean of its rounds' ratios (ours / fio's), its interval
-Student's t on their logarithms at 95 %: what changes from round to round is in both and cancels. IOPS above 1 and CPU
-below 1 are ours. CPU is what each says of its own threads, in user mode and in the kernel: fio's from usr_cpu and
-sys_cpu (getrusage, at the job's end), ours from the thread's CPU clock; starting up is in neither.
+Each round measures every configuration once with both, in an order shuffled by the seed and the round; which of the two
+goes first alternates. A configuration's ratio is the geometric mean of its rounds' ratios (ours / fio's), its interval
+Student's t on their logarithms at 95 %: changes from round to round affect both and cancel. IOPS above 1 and CPU below
+1 are in our favour. CPU is what each program reports for its own threads, in user mode and in the kernel: fio's from
+usr_cpu and sys_cpu (getrusage, at the job's end), ours from the thread's CPU clock; neither includes the start.
 
-fio is told not to advise the kernel, to keep the cache as it is found (hot) or to drop it first (cold); all else is its
-default, so that it, as we, visits each block once before it begins again and knows every request's latency.
+fio is configured not to advise the kernel, and to keep the cache as it is (hot) or to drop it first (cold); everything
+else is its default, so that, like ours, it visits each block once before it starts over and measures every latency.
 
 Exit code 1: a goal is missed. The goals: no IOPS interval lies below 0.98, and where the CPU is the limit (hot cache)
 no configuration's CPU interval lies above 1.
@@ -52,7 +52,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """As the table shows it."""
+        """The name in the table."""
         depth = f" depth {self.depth}" if self.engine == "io_uring" else ""
         threads = f" {self.threads} threads" if self.threads > 1 else ""
         return f"{self.cache} {self.pattern} {self.engine} {format_size(self.block)}{depth}{threads}"
@@ -82,14 +82,14 @@ CONFIGURATIONS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What one of the two got."""
+    """The result of one of the two."""
 
     iops: float
     cpu_seconds_per_request: float
 
 
 def main() -> None:
-    """Measures, prints the table, and exits with 1 when a goal is missed."""
+    """Measures, prints the table, and exits with 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="1GB", help="of the file; it has to fit in memory")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
@@ -159,7 +159,7 @@ def _fio(configuration: Configuration, file: Path, seconds: float, round: int) -
         f"--ioengine={configuration.engine}", f"--iodepth={configuration.depth}", f"--numjobs={configuration.threads}",
         f"--direct={int(configuration.cache == 'direct')}", f"--invalidate={int(configuration.cache == 'cold')}",
         f"--runtime={seconds * 1000:.0f}ms", f"--randseed={round}", "--group_reporting", "--thread",
-        # Each job its own part of the file, as our threads have; a hot or direct file again and again.
+        # Each job reads its own part of the file, as our threads do; a hot or direct file is read repeatedly.
         f"--size={size // configuration.threads}", f"--offset_increment={size // configuration.threads}",
         *(["--time_based"] if configuration.cache != "cold" else []),
     ]  # fmt: skip
@@ -168,13 +168,13 @@ def _fio(configuration: Configuration, file: Path, seconds: float, round: int) -
         sys.exit(f"fio failed: {ran.stderr.strip() or ran.stdout.strip()}")
     job = json.loads(ran.stdout[ran.stdout.index("{") :])["jobs"][0]
     read = job["read"]
-    # Percent of the jobs' running time, which job_runtime sums up over them, in milliseconds.
+    # Percent of the jobs' running time; job_runtime is its sum over the jobs, in milliseconds.
     cpu = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
     return Measured(read["iops"], cpu / read["total_ios"])
 
 
 def _unseen(phase: str, done: float, total: int) -> None:
-    """No progress."""
+    """Shows no progress."""
 
 
 def _interval(ratios: Sequence[float]) -> tuple[float, float, float]:
@@ -191,7 +191,7 @@ def _report(pairs: Pairs) -> bool:
     missed: list[str] = []
     for configuration, measured in pairs.items():
         iops = _interval([ours.iops / theirs.iops for ours, theirs in measured])
-        # fio tells a CPU of 0 where it got too few requests to use a tick: such a pair has no ratio.
+        # fio reports a CPU of 0 if it made too few requests to use a tick: such a pair has no ratio.
         told = [(ours, theirs) for ours, theirs in measured if theirs.cpu_seconds_per_request]
         cpu = _interval([ours.cpu_seconds_per_request / theirs.cpu_seconds_per_request for ours, theirs in told])
         print(

@@ -1,10 +1,10 @@
-"""Whether this kernel takes a write for an access of the page cache: how many pages of a file are active afterwards.
+"""Whether this kernel counts a write as an access of the page cache: how many pages of a file are active afterwards.
 
     .venv/bin/python -m benchmarks.kernel_activation [--directory .]
 
-Pages are written or read, and /proc/kpageflags says which are active. Then, in a memory group of 48 MB, pages that had
-to leave come back by a read or by a write. In the simulated page cache two reads make a page active, and so does one
-that finds it gone shortly before; writes never do (docs/trace.md, "Writes"). Needs root, and a disk.
+Pages are written or read, and /proc/kpageflags shows which of them are active. Then, in a memory group of 48 MB, pages
+that had been evicted are read or written again. In the simulated page cache two reads make a page active, and so does
+one read of a page that was evicted shortly before; writes never do (docs/trace.md, "Writes"). Needs root, and a disk.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, default=Path())
     asked = parser.parse_args()
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # accesses wait in a list of each processor's
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # accesses are batched in a list per CPU
     with tempfile.TemporaryDirectory(dir=asked.directory) as directory:
         for times in (1, 2, 8):
             show(f"written {times} times", Path(directory, f"written-{times}"), written, times)
@@ -52,18 +52,18 @@ def main() -> None:
 
 
 def show(name: str, path: Path, use: Callable[[int, int], None], times: int) -> None:
-    """Uses the pages of a new, cold file so many times."""
+    """Uses the pages of a new, cold file that many times."""
     descriptor = cold(path, MANY)
     for _ in range(times):
         use(descriptor, MANY)
-    others = cold(path.with_suffix(".others"), 64)  # what waits in a list is moved on by what follows
+    others = cold(path.with_suffix(".others"), 64)  # these accesses flush the CPU's list of batched ones
     for _ in range(2):
         read(others, 64)
     print(f"{name:44} {active(descriptor, MANY):5} of {MANY} pages active")
 
 
 def come_back(path: Path, name: str, use: Callable[[int, int], None]) -> None:
-    """In a group whose memory is short: pages are pushed out by others, and used again."""
+    """Uses pages again that others have evicted, in a group with too little memory."""
     sizes = [megabytes * 1024**2 // PAGE for megabytes in (16, 4, 24)]
     often, once, many = (cold(path.with_suffix(f".{number}"), pages) for number, pages in enumerate(sizes))
     for _ in range(3):
@@ -77,7 +77,7 @@ def come_back(path: Path, name: str, use: Callable[[int, int], None]) -> None:
 
 
 def cold(path: Path, pages: int) -> int:
-    """A file that is on the disk alone, to be read without readahead."""
+    """A file that is on the disk only, to be read without readahead."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     for place in range(pages):
         os.pwrite(descriptor, os.urandom(PAGE), place * PAGE)
@@ -88,19 +88,19 @@ def cold(path: Path, pages: int) -> int:
 
 
 def written(descriptor: int, pages: int) -> None:
-    """Each page once."""
+    """Writes each page once."""
     for place in range(pages):
         os.pwrite(descriptor, b"x" * PAGE, place * PAGE)
 
 
 def read(descriptor: int, pages: int) -> None:
-    """Each page once."""
+    """Reads each page once."""
     for place in range(pages):
         os.pread(descriptor, PAGE, place * PAGE)
 
 
 def active(descriptor: int, pages: int) -> int:
-    """How many of a file's first pages are. Mapping them is no access until they are unmapped."""
+    """How many of a file's first pages are active. Mapping them is no access until they are unmapped."""
     with (
         mmap.mmap(descriptor, pages * PAGE) as mapped,
         Path("/proc/self/pagemap").open("rb", buffering=0) as numbers,

@@ -1,10 +1,10 @@
-"""The simulated page cache beside this kernel's: bytes that the same reads take from the device.
+"""The simulated page cache compared with this kernel's: bytes that the same reads take from the device.
 
     .venv/bin/python benchmarks/kernel_model.py [--directory .] [--size 512MB] [--block 8kB]
 
-A file is made cold, and read in several patterns by one process that opens it once; the kernel says how many bytes it
-read for that process (/proc/PID/io, read_bytes). The same reads are simulated with the device's read_ahead_kb. Memory
-is not short: this is about readahead and granularity. Needs a filesystem on a block device.
+A cold file is read in several patterns by one process that opens it once; the kernel reports how many bytes it read for
+that process (/proc/PID/io, read_bytes). The same reads are simulated with the device's read_ahead_kb. Memory is
+sufficient: this tests readahead and granularity. Needs a filesystem on a block device.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from octavo.units import parse_size
 
 
 def patterns(blocks: int, seed: int) -> dict[str, list[int]]:
-    """Block numbers by the name of the pattern."""
+    """Block numbers by the pattern's name."""
     draw = random.Random(seed)
     runs = [start + step for start in draw.sample(range(0, blocks - 64, 64), blocks // 256) for step in range(16)]
     two = [number for pair in zip(range(blocks // 4), range(blocks // 2, blocks), strict=False) for number in pair]
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def write(path: Path, size: int) -> None:
-    """A file that is on the device."""
+    """Writes a file to the device."""
     piece = os.urandom(1 << 20)
     with path.open("wb") as file:
         for _ in range(0, size, len(piece)):
@@ -83,7 +83,7 @@ def _read_bytes() -> int:
 
 
 def measured(path: Path, blocks: Sequence[int], size: int) -> int:
-    """Bytes that the device gave for these reads of the cold file."""
+    """Bytes that these reads of the cold file took from the device."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -96,11 +96,11 @@ def measured(path: Path, blocks: Sequence[int], size: int) -> int:
 
 
 def simulated(directory: Path, blocks: Sequence[int], size: int, file: int, window: int) -> int:
-    """The same of a server with so few buffers that it asks the kernel for all of them."""
+    """The same bytes for a simulated server with so few buffers that it requests all of them from the kernel."""
     trace = directory / "trace"
     writer = _core.TraceWriter(trace, size)
     writer.relation(1, 1, 1, kind="r", blocks=file // size, tuples=0, tuple_bytes=0, fillfactor=0, name=None)
-    # The one block of another relation, after each, takes the only buffer.
+    # After each block, the only block of another relation takes the only buffer.
     writer.push([(0, 1, 1, 1, relation, 0, at, 0, 0) for block in blocks for relation, at in ((1, block), (2, 0))])
     writer.finish()
     point = SimulatedServer(size, "merged", size, 0, 0, 0, 0, 1 << 40, os.sysconf("SC_PAGE_SIZE"), window)

@@ -1,11 +1,11 @@
-"""What watching costs: the instruments' own CPU, and what they take from the transactions that they watch.
+"""The cost of monitoring: the instruments' own CPU, and the reduction of the transaction rate that they cause.
 
     .venv/bin/python benchmarks/observer.py [--clients 100] [--seconds 10] [--rounds 10] [--scale 20] [--mode read-only]
 
 One scratch server of a cached build, pgbench with many connections. Each round measures with all default instruments
-and without any, in random order; the effect is the mean of the rounds' log ratios with Student's 95 % interval, so a
-machine that drifts or is shared widens the interval instead of moving the answer. The CPU is that of the sampler's
-thread and of the backend that answers it, as a trial's own record has it. Needs a build (octavo build), no root.
+and without any, in random order; the effect is the mean of the rounds' log ratios with Student's 95 % interval, so that
+drift or other load on the machine widens the interval instead of shifting the result. The CPU is that of the sampler's
+thread and of the backend that serves it, as each trial records it. Needs a build (octavo build), no root.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def main() -> None:
 def measure(
     server: Server, observers: InstrumentSet | None, options: Sequence[str], seconds: int
 ) -> tuple[float, InstrumentResults | None]:
-    """Transactions a second, and what the instruments saw when there were any."""
+    """Transactions per second, and the instruments' results if there were any."""
     if observers is None:
         return tps_of(pgbench(server, options)), None
     with observers.start(server) as watching:
@@ -96,12 +96,12 @@ def measure(
 
 
 def tps_of(finished: Finished) -> float:
-    """What pgbench says of itself."""
+    """The rate that pgbench reports."""
     return float(re.findall(r"^tps = ([\d.]+)", finished.stdout, re.MULTILINE)[0])
 
 
 def pgbench(server: Server, options: Sequence[str]) -> Finished:
-    """Runs it to its end."""
+    """Runs pgbench until it ends."""
     finished = children.run(
         [server.build.program("pgbench"), *options],
         server.journal, role="pgbench", account=server.account, directory=server.socket_directory,
@@ -116,7 +116,8 @@ def value(seen: InstrumentResults, metric: str) -> float:
 
 
 def show(ratios: Sequence[float], seen: Sequence[InstrumentResults], seconds: int) -> None:
-    """Prints the cost of each instrument in the last round, the share of the machine, the effect with its interval."""
+    """Prints the cost of each instrument in the last round, its share of the machine, and the effect with its
+    interval."""
     from scipy import stats
 
     print(f"\n{'instrument':28}{'CPU ms a second':>16}")

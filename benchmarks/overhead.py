@@ -1,11 +1,11 @@
-"""How much of a run's time is measuring, and where the rest goes.
+"""How much of a run's time is spent on measuring, and where the rest is spent.
 
     .venv/bin/python benchmarks/overhead.py [--scale 50] [--seconds 30] [--rounds 2] [--set FACTOR=LEVEL] [--keep DIR]
 
-A real run, of pgbench at 8 kB read-only and read-write, each with its control, in a state directory of its own that
-shares the machine's builds. Needs an otherwise idle machine: what else reads and writes the disk prolongs the copy.
+A real run of pgbench at 8 kB, read-only and read-write, each with its control, in a separate state directory that
+shares the machine's builds. Needs an otherwise idle machine: other reads and writes of the disk prolong the copy.
 Phases come from the trials' own record (facts, `seconds`) and add up to the trial; what a run does once (builds, loads,
-checks) stands apart, because it does not grow with the rounds.
+checks) is listed separately, because it does not grow with the rounds.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     home: Path = arguments.keep or Path(tempfile.mkdtemp(prefix="octavo-overhead-", dir="/var/tmp"))
-    make_directory(home).chmod(0o755)  # the servers' user has to reach it
+    make_directory(home).chmod(0o755)  # the servers' user needs access
     for name in ("builds", "sources"):
         if not (home / name).exists():
             (home / name).symlink_to(make_directory(octavo_home() / name))
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def show(run: RunRecord, trials: Sequence[TrialRecord]) -> None:
-    """Prints seconds a trial by phase, their shares, and the run as a whole."""
+    """Prints seconds per trial by phase, their shares, and the run as a whole."""
     phases = [trial.facts["seconds"] for trial in trials if trial.facts and "seconds" in trial.facts]
     if not phases:
         sys.exit("no trial tells where its time went")

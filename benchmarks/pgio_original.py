@@ -1,14 +1,14 @@
-"""Kevin Closson's PGIO and Octavo's workload pgio on one server, in turn: blocks found in shared buffers a second.
+"""Kevin Closson's PGIO and Octavo's workload pgio, alternately on one server: block hits in shared buffers per second.
 
     .venv/bin/python -m benchmarks.pgio_original KIT [--pairs 6] [--seconds 8] [--schemas 2] [--scale 256MB]
 
-KIT is the original as it is published (github.com/therealkevinc/pgio): setup.sh, runit.sh and sql/. Each has a database
-of its own with as many schemas of as many blocks of 8 kB, all in shared buffers, and one session a schema. In every
-second pair ours is first. Printed: both rates of each pair and ours / the original's, their median, what a call of ours
-costs without a block to read, and the original's own line.
+KIT is the published original (github.com/therealkevinc/pgio): setup.sh, runit.sh and sql/. Each has a database of its
+own with equally many schemas of equally many blocks of 8 kB, all in shared buffers, and one session per schema. In
+every second pair ours is first. Printed: both rates of each pair and ours / the original's, their median, the cost of a
+call of ours that reads no block, and the original's own line.
 
-The original's rate is its blocks between BEFORE and AFTER over RUN_TIME, which its function keeps to itself: runit.sh
-divides by whole seconds of the shell's, 12 % of 8. Needs a build of 8 kB blocks, and the server's account or root.
+The original's rate is its blocks between BEFORE and AFTER over RUN_TIME, which its function keeps internally: runit.sh
+divides by the shell's whole seconds, 12 % of 8. Needs a build of 8 kB blocks, and the server's account or root.
 """
 
 import argparse
@@ -46,7 +46,7 @@ CREATE_BASE_TABLE=TRUE
 
 
 def main() -> None:
-    """Fills both databases, then the pairs."""
+    """Fills both databases, then measures the pairs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kit", type=Path)
     parser.add_argument("--pairs", type=int, default=6)
@@ -65,7 +65,7 @@ def main() -> None:
     }  # fmt: skip
     scale = parse_size(asked.scale)
     settings = {
-        # Both databases, and the table that the original copies its schemas from.
+        # Both databases, and the table from which the original copies its schemas.
         "shared_buffers": human_size((2 * asked.schemas + 1) * scale + 256 * 1024**2),
         "autovacuum": "off", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "synchronize_seqscans": "off",
     }  # fmt: skip
@@ -90,7 +90,7 @@ def _compare(server: Server, kit: Path, levels: dict[str, str], pairs: int) -> N
     costs: list[float] = []
     line = ""
     print("pair  original, blocks/s  ours, blocks/s  ours / original", flush=True)
-    for pair in range(pairs + 1):  # the first is thrown away: it warms both
+    for pair in range(pairs + 1):  # the first is discarded: it warms both
         rates: dict[str, float] = {}
         for which in ("ours", "original") if pair % 2 else ("original", "ours"):
             if which == "ours":
@@ -112,7 +112,7 @@ def _compare(server: Server, kit: Path, levels: dict[str, str], pairs: int) -> N
 
 
 def _kit_of(server: Server, kit: Path, configuration: str) -> Path:
-    """The account's own copy of the kit, which writes its results beside its files; gone with the server."""
+    """A copy of the kit for the account, which writes its results beside its files; removed with the server."""
     copied = trees.make_for(server.directory.with_name("kit"), server.account)
     lent = trees.make_readable(server.directory.with_name("lent"), server.account)
     for name in ("setup.sh", "runit.sh", "sql"):
@@ -130,7 +130,7 @@ def _kit_of(server: Server, kit: Path, configuration: str) -> Path:
 
 
 def _script(server: Server, kit: Path, name: str) -> str:
-    """What one of the kit's scripts says, run as the server's account with the build's own psql."""
+    """The output of one of the kit's scripts, run as the server's account with the build's own psql."""
     finished = children.run(
         ["bash", f"./{name}"],
         server.journal,

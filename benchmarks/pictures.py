@@ -14,7 +14,7 @@ from benchmarks.browser import Browser
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 WIDTH, MARGIN = 1120, 24
-# Every fold opened, where the pictures are parts of what is folded.
+# Open every fold, because the pictures show parts of folded content.
 OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
 BOX = """(() => {{
   const from = {first}.getBoundingClientRect(), to = {last}.getBoundingClientRect();
@@ -23,7 +23,7 @@ BOX = """(() => {{
 
 
 def main() -> None:
-    """Imports into a store of its own, makes the page, and takes the three pictures."""
+    """Imports into a separate store, makes the page, and takes the three pictures."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory(prefix="octavo-pictures-", dir="/var/tmp") as directory:
@@ -46,7 +46,7 @@ def sheet(number: int) -> tuple[str, str]:
 
 
 def take(browser: Browser, name: str, first: str, last: str) -> None:
-    """A picture from the top of one element to the bottom of another."""
+    """Takes a picture from the top of one element to the bottom of another."""
     left, top, bottom = browser.run(BOX.format(first=first, last=last))
     top = max(0, top - MARGIN)
     (IMAGES / name).write_bytes(browser.picture(0, top, WIDTH, bottom + 4 - top))

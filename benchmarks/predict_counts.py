@@ -1,13 +1,13 @@
-"""What real servers of every data block read and log per transaction, beside what a trace predicts.
+"""What real servers of every data block read and log per transaction, compared with the prediction from a trace.
 
     .venv/bin/python -m benchmarks.predict_counts measure --blocks 4kB --shared-buffers 16MB,32MB --out measured.json
     .venv/bin/python -m benchmarks.predict_counts compare DIRECTORY measured.json --out points.json
 
-`measure` runs the workloads for a number of transactions on each block's own build, first to warm, until the next round
-reads as much as the last, then counted from a checkpoint on. Only counts are taken (reads from the kernel and of the
-device, WAL, full-page images), which hardly depend on what else the machine does. With --memory the server is in a
-memory group, and what its page cache had in the end is part of the condition. Where somebody emptied the machine's page
-cache (drop_caches) since the last round to warm, what the device read is left out. `compare` predicts the same from
+`measure` runs the workloads for a number of transactions on each block's own build: first to warm up, until a round
+reads as much as the one before, then counted from a checkpoint on. Only counts are taken (reads from the kernel and
+from the device, WAL, full-page images), which hardly depend on other load. With --memory the server is in a memory
+group, and the final size of its page cache is part of the condition. If the machine's page cache was dropped
+(drop_caches) after the last warm-up round, the device's reads are left out. `compare` predicts the same counts from
 traces of benchmarks/prediction_traces.py in DIRECTORY, which may have been recorded at another shared_buffers.
 """
 
@@ -49,7 +49,7 @@ FIGURES = {
 }
 _SETTLED = 0.95
 _MOST_WARMING = 10
-# Below so much a ratio says nothing.
+# Below this count a ratio is not meaningful.
 _LEAST = {"reads": 0.02, "device_read_bytes": 200.0, "wal": 50.0, "images": 0.02}
 
 
@@ -110,7 +110,7 @@ def _group(asked: argparse.Namespace, journal: Journal) -> AbstractContextManage
 
 
 def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path | None) -> dict[str, float | None]:
-    """Counts of a transaction, and what the page cache had in the end."""
+    """Counts per transaction, and the final size of the page cache."""
     part = 100 if name == "tpch" else 1
     transactions = asked.transactions // part // asked.clients * asked.clients
     with prediction_workloads.script(server, name) as options:
@@ -129,14 +129,14 @@ def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path |
 
 
 def _drops() -> int:
-    """How often somebody emptied the page cache since the machine was started."""
+    """How often the page cache was dropped since boot."""
     words = Path("/proc/vmstat").read_text().split()
     return int(words[words.index("drop_pagecache") + 1])
 
 
 def _warm(server: Server, load: list[str]) -> int:
-    """Runs the load until it reads hardly less than the time before: predictions are for caches that have all they can
-    hold, and where all fits it may take long until all was read. Returns the `_drops` before the last time."""
+    """Runs the load until it reads hardly less than the time before: predictions are for full caches, and where all
+    data fits, reading all of it may take long. Returns the `_drops` before the last round."""
     before, drops = None, 0
     for _ in range(_MOST_WARMING):
         start, drops = _counts(server)["reads"], _drops()
@@ -150,14 +150,14 @@ def _warm(server: Server, load: list[str]) -> int:
 
 
 def _processes(server: Server) -> dict[int, process_table.Process]:
-    """The server's; what ended backends read is in the postmaster's account."""
+    """The server's processes; the reads of ended backends are in the postmaster's account."""
     root = server.process.pid
     table = process_table.settled_table(root, storage=True)
     return {pid: table[pid] for pid in process_table.tree(root, table)}
 
 
 def _page_cache(group: Path) -> float:
-    """Bytes of files, without shared memory, that are charged to the group."""
+    """Bytes of file pages, without shared memory, that are charged to the group."""
     words = (group / "memory.stat").read_text().split()
     values = {name: float(value) for name, value in list(pairwise(words))[::2]}
     whole = values.get("cache", values.get("file", 0.0))
@@ -165,7 +165,7 @@ def _page_cache(group: Path) -> float:
 
 
 def _counts(server: Server) -> dict[str, float]:
-    """What the server counted so far; backends have ended by then, and have reported."""
+    """The server's counters so far; call it when the backends have ended, and so have reported theirs."""
     with server.connect(DATABASE) as connection:
         row = connection.execute(_COUNTS).fetchone() or {}
     return {key: float(value or 0) for key, value in row.items()}
@@ -188,7 +188,7 @@ def compared(asked: argparse.Namespace) -> None:
 
 
 def _points(trace: Path, name: str, buffers: int, rows: list[dict[str, Any]], readahead: int) -> list[dict[str, Any]]:
-    """A point a figure and row. Sizes whose page cache was measured are predicted with that."""
+    """A point per figure and row. Sizes whose page cache was measured are predicted with that."""
     caches = [row["page_cache"] for row in rows if row["page_cache"]]
     request = Request(
         trace,
@@ -222,7 +222,8 @@ def _points(trace: Path, name: str, buffers: int, rows: list[dict[str, Any]], re
 
 
 def summary(points: list[dict[str, Any]]) -> list[str]:
-    """Rows of a Markdown table: figure, workload, points, median and largest error, intervals that hold."""
+    """Rows of a Markdown table: figure, workload, points, median and largest error, share of intervals that contain the
+    measured value."""
     found: list[str] = []
     names: list[Callable[[dict[str, Any]], str]] = [lambda one: str(one["workload"]), lambda _: "all"]
     for naming in names:

@@ -1,12 +1,12 @@
-"""A forecast for a machine that is not here: pgbench at scale 7500 on a host with 64 GB and an NVMe disk.
+"""A forecast for another machine: pgbench at scale 7500 on a host with 64 GB and an NVMe disk.
 
     .venv/bin/python -m benchmarks.predict_forecast [--json forecast.json]
 
-pgbench draws accounts evenly, so what its caches do depends on sizes only in proportion: everything is made at a
-hundredth of the size (scale 75, 640 MB, checkpoints a hundredth of the time apart), and rates stay as they are. The
-published experiment leaves clients and shared_buffers open: they are varied, and so are the CPU of a transaction and
-the distance of checkpoints. What comes out is TPS of each data block over that at 8 kB, the least and the most of all
-variations' intervals.
+pgbench draws accounts uniformly, so its caches' behaviour depends only on the proportions of the sizes: everything is
+made at a hundredth of the size (scale 75, 640 MB, checkpoints a hundredth of the time apart), and rates are unchanged.
+The published experiment does not specify clients and shared_buffers: they are varied, and so are the CPU time of a
+transaction and the interval between checkpoints. The result is TPS of each data block relative to that at 8 kB: the
+lowest and highest value of all variations' intervals.
 """
 
 import argparse
@@ -45,17 +45,17 @@ DISK = {
 PROCESSORS = 24
 BUFFERS = ("8GB", "16GB")
 CLIENTS = (16, 64)
-# Of a transaction in the server and its client, microseconds: of processors of 2.4 GHz of 2014.
+# CPU time per transaction in the server and its client, microseconds, on 2.4 GHz processors of 2014.
 CPU = {"read-only": (60.0, 150.0), "read-write": (200.0, 400.0)}
-# Between checkpoints: that of the default, and twice as far apart.
+# Seconds between checkpoints: the default, and twice as much.
 CHECKPOINTS = {"read-only": (None,), "read-write": (300.0, 600.0)}
 TRANSACTIONS = {"read-only": 250_000, "read-write": 250_000}
-# At which the made-up server is taken to have been recorded; only the distance of checkpoints in transactions follows.
+# The assumed rate of the synthetic recording; only the interval between checkpoints in transactions depends on it.
 TPS = {"read-only": 100_000.0, "read-write": 42_000.0}
 
 
 def forecasts(mode: str, directory: Path) -> Iterator[dict[str, Any]]:
-    """A prediction for each variation; the simulations are those of one trace, at each shared_buffers and distance."""
+    """A prediction for each variation; the simulations are those of one trace, at each shared_buffers and interval."""
     probe = directory / "disk.json"
     probe.write_text(json.dumps(DISK))
     disk = device_of(str(probe))
@@ -75,7 +75,7 @@ def forecasts(mode: str, directory: Path) -> Iterator[dict[str, Any]]:
         owns = {text: Size(here, size, MEMORY, is_as_recorded=True) for text, size in buffers.items()}
         rates = simulate(trace, [*(size for many in sizes.values() for size in many), *owns.values()], seconds)
         for text, clients, cpu in itertools.product(BUFFERS, CLIENTS, CPU[mode]):
-            # Nothing waits but for CPU and disk: the recorded speed is what the model gives to these clients.
+            # Transactions wait for CPU and disk only: the recorded rate is what the model computes for these clients.
             varied = dataclasses.replace(trace, cpu_each=cpu / 1e6, clients=clients, host_busy_share=None,
                                          transactions=1e9 * trace.seconds)  # fmt: skip
             own, base = owns[text], Size(here, buffers[text], MEMORY)
@@ -87,7 +87,7 @@ def forecasts(mode: str, directory: Path) -> Iterator[dict[str, Any]]:
 
 
 def figures_of(size: Size, rates: list[Rates], given: Conditions) -> dict[str, Any]:
-    """TPS, its ratio to that at 8 kB, and what is used most."""
+    """TPS, its ratio to that at 8 kB, and the bottleneck."""
     assumed = dataclasses.replace(assumed_of(given.trace), commits_a_sync=(given.clients or 1) / 2)
     found = intervals(
         lambda one: figures(size, rates, given.trace.wal_block, one, given),
@@ -100,7 +100,7 @@ def figures_of(size: Size, rates: list[Rates], given: Conditions) -> dict[str, A
 
 
 def main() -> None:
-    """Prints the table, a row a data block and mode."""
+    """Prints the table, a row per data block and mode."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--modes", default="read-only,read-write")

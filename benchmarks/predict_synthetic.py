@@ -1,10 +1,10 @@
-"""A trace as pgbench would leave it, from its own access distribution: for sizes that this machine has no room for.
+"""A synthetic trace of pgbench, from its own access distribution: for sizes that do not fit on this machine.
 
     .venv/bin/python -m benchmarks.predict_synthetic OUT.octrace --scale 100 --transactions 1000000 [--mode read-write]
 
-`-S` looks up an account drawn evenly: root, inner page and leaf of the index, then the row's page. `-N` finds it again
-for its UPDATE, changes that page and its index where the row moves, and appends to the history (pgbench's manual,
-"What is the Transaction Actually Performed in pgbench?"). Rows and keys a page are as 18.6 has them at 8 kB.
+`-S` looks up a uniformly drawn account: root, inner page and leaf of the index, then the row's page. `-N` finds it
+again for its UPDATE, changes that page and, if the row moves, its index, and appends to the history (pgbench's manual,
+"What is the Transaction Actually Performed in pgbench?"). Rows and keys per page are those of 18.6 at 8 kB.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def write(asked: argparse.Namespace) -> None:
-    """The trace's facts and accesses."""
+    """Writes the trace's facts and accesses."""
     asked.out.unlink(missing_ok=True)
     writer = _core.TraceWriter(asked.out, BLOCK)
     rows = asked.scale * ACCOUNTS
@@ -90,7 +90,7 @@ def write(asked: argparse.Namespace) -> None:
 
 
 def _lookups(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, leaves: int) -> None:
-    """Writes those of `-S`: root, inner page, leaf and row of each transaction."""
+    """Writes the accesses of `-S`: root, inner page, leaf and row of each transaction."""
     source, inner = np.random.default_rng(asked.seed), leaves // LEAVES_AN_INNER + 1
     for begin in range(0, asked.transactions, _MANY):
         number = np.arange(begin, min(begin + _MANY, asked.transactions))
@@ -117,7 +117,7 @@ def _lookups(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, l
 
 
 def _changes(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, leaves: int) -> int:
-    """Writes those of `-N`. Returns how many pages were changed for the first time."""
+    """Writes the accesses of `-N`. Returns how many pages were changed for the first time."""
     source = random.Random(asked.seed)
     first: set[tuple[int, int]] = set()
     batch: list[tuple[int, int, int, int, int, int, int, int, int]] = []
@@ -140,7 +140,7 @@ def _changes(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, l
             push(time, client, _INDEX, leaf, _READ)
             push(time, client, _HEAP, page, _READ)
         push(time, client, _HEAP, page, _CHANGE)
-        # The first update of a row moves it: its page is full, so a new one at the table's end, and a new key.
+        # The first update of a row moves it, as its page is full: to a new page at the table's end, with a new key.
         target = pages + number // ROWS_A_PAGE
         push(time, client, _HEAP, target, _EXTEND if number % ROWS_A_PAGE == 0 else _READ)
         push(time, client, _HEAP, target, _CHANGE)

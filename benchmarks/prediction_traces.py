@@ -1,10 +1,10 @@
-"""Traces for the proof of octavo predict: pgbench, a skewed script, the TPC-C-like mix and a scan on a tracing build.
+"""Traces for validating octavo predict: pgbench, a skewed script, the TPC-C-like mix and a scan on a tracing build.
 
     .venv/bin/python -m benchmarks.prediction_traces DIRECTORY [--workloads read-only,read-write,tpcb,skewed,tpcc,tpch]
 
-One server with 8 kB data blocks; before each recording a run of the workload, and a checkpoint. `skewed` looks up and
-updates accounts by pgbench's random_zipfian, `tpch` is its query 6. Needs the build (octavo build --traced), and the
-server's account or root. Beside each trace NAME.json has its workload.
+One server with 8 kB data blocks; each recording is preceded by a run of the workload and a checkpoint. `skewed` looks
+up and updates accounts by pgbench's random_zipfian, `tpch` is its query 6. Needs the build (octavo build --traced), and
+the server's account or root. NAME.json beside each trace describes its workload.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def one(server: Server, name: str, asked: argparse.Namespace, journal: Journal) 
     out.unlink(missing_ok=True)
     with prediction_workloads.script(server, name) as options:
         client = ["pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2"]
-        # What other workloads left is not this one's: the first reader of an updated row sets its hint bits, and with
+        # Remove the after-effects of other workloads: the first reader of an updated row sets its hint bits, and with
         # checksums that is a full-page image.
         warm = asked.warm // (1000 if name == "tpch" else 1) // asked.clients
         server.run_client(*client, "-t", str(max(1, warm)), DATABASE)
@@ -83,7 +83,7 @@ def _recorded(
 
 
 def clients(server: Server) -> int:
-    """How many of pgbench's connections there are."""
+    """The number of pgbench's connections."""
     with server.connect("postgres") as connection:
         row = connection.execute(
             "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'pgbench'"

@@ -1,4 +1,4 @@
-"""The workloads on which octavo predict is checked, on one server: their tables, and pgbench's options for each.
+"""The workloads with which octavo predict is validated, on one server: their tables, and pgbench's options for each.
 
 Used by benchmarks/prediction_traces.py (which records them) and benchmarks/predict_counts.py (which counts them).
 """
@@ -11,7 +11,7 @@ from octavo.workloads import tpcc_like
 from octavo.workloads.tpch import generator, schema
 
 PGBENCH = {"read-only": ("-S",), "read-write": ("-N",), "tpcb": ("-b", "tpcb-like")}
-# Four lookups in five, and an update, of accounts that are dealt over the table by a permutation.
+# Four lookups in five, and an update, of accounts that a permutation spreads over the table.
 SKEWED = r"""\set rank random_zipfian(1, 100000 * :scale, 1.05)
 \set aid permute(:rank - 1, 100000 * :scale, 42) + 1
 \set what random(1, 5)
@@ -32,7 +32,7 @@ _SCRIPTS = {"skewed": SKEWED, "tpch": SCAN}
 
 
 def fill(server: Server, names: Sequence[str], scale: int, scan_scale: str = "0.01") -> None:
-    """The tables of these workloads, vacuumed. Raises OctavoError where one cannot be made."""
+    """Creates the tables of these workloads, vacuumed. Raises OctavoError if one cannot be made."""
     with server.connect("postgres") as connection:
         connection.execute(f"CREATE DATABASE {DATABASE}".encode())
     if {*PGBENCH, "skewed"} & set(names):

@@ -1,8 +1,8 @@
-"""A published TPC-H grid, replayed round by round in random orders as if it were being measured now.
+"""A published TPC-H grid, replayed round by round in random orders as if it were measured now.
 
 Six data blocks, seven WAL blocks and three WAL segment sizes: each combination was loaded once and ran the 22 queries
-three times. A trial is one run over all queries, its number their seconds: 378 trials. The first run after a load was
-colder than the others. `queries.csv` has no header: data block; WAL block; WAL segment; query; run; start; seconds; …
+three times. A trial is one run of all queries, its value their seconds: 378 trials. The caches were colder in the first
+run after a load. `queries.csv` has no header: data block; WAL block; WAL segment; query; run; start; seconds; …
 """
 
 import csv
@@ -34,13 +34,13 @@ class Grid:
     seconds: dict[tuple[int, int, int, int], float]
 
     def logarithm(self, *trial: int) -> float:
-        """Of the seconds of a trial."""
+        """The logarithm of a trial's seconds."""
         return float(np.log(self.seconds[trial[0], trial[1], trial[2], trial[3]]))
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Verdicts by row, None where undecided, and the trials that they took."""
+    """Verdicts by row, None if undecided, and the number of trials used."""
 
     words: dict[int, str | None]
     trials: int
@@ -96,7 +96,7 @@ def _all_cells(grid: Grid, runs: Sequence[int], source: np.random.Generator) -> 
     values = np.array([[grid.logarithm(*cell, segment, run) for segment, run in rounds] for cell in cells])
     loads = np.array([[SEGMENTS.index(segment) + 1 for segment, _ in rounds]] * len(cells))
     baseline = cells.index((BASE, BASE))
-    # WAL blocks cannot matter to queries.
+    # WAL blocks cannot affect queries.
     roles = [Role.NEGATIVE if data == BASE else Role.COMPARED for data, _ in cells]
     roles[baseline] = Role.BASELINE
     return _made(values, loads, roles, baseline)
@@ -104,8 +104,8 @@ def _all_cells(grid: Grid, runs: Sequence[int], source: np.random.Generator) -> 
 
 def _data_blocks(grid: Grid, runs: Sequence[int], source: np.random.Generator) -> tuple[Layout, Question]:
     """6 data blocks"""
-    # WAL geometries cannot matter to queries: those of one data block are 21 loads of the same. The control, which was
-    # not measured, is made of the baseline's loads in the opposite order, as long as these are its own.
+    # WAL geometries cannot affect queries: those of one data block are 21 equal loads. The control, which was not
+    # measured, consists of the baseline's loads in the opposite order, as long as the baseline has not used them yet.
     geometries = list(product(WAL_BLOCKS, SEGMENTS))
     rounds = _rounds(list(range(len(geometries))), runs, source)
     values = np.array([[grid.logarithm(data, *geometries[at], run) for at, run in rounds] for data in DATA_BLOCKS])
@@ -123,7 +123,7 @@ def _data_blocks(grid: Grid, runs: Sequence[int], source: np.random.Generator) -
 
 
 def _rounds(loads: list[int], runs: Sequence[int], source: np.random.Generator) -> list[tuple[int, int]]:
-    """Rounds take the loads in turn, in a random order, and the runs of a load in a random order too."""
+    """Rounds cycle through the loads in a random order, and use the runs of each load in a random order."""
     order = _shuffled(loads, source)
     turns = [_shuffled(list(runs), source) for _ in order]
     return [(load, turns[at][turn]) for turn in range(len(runs)) for at, load in enumerate(order)]

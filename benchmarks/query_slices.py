@@ -2,12 +2,12 @@
 
     .venv/bin/python -m benchmarks.query_slices [--rounds 4] [--scale 0.1] [--repetitions 2] [--shared-buffers 512MB]
 
-Each round is a run of `octavo` of its own: 8 kB, 8 kB again and 16 kB on one load each, all in memory, the 22 queries
-once or as often as `--repetitions` says. Whole queries are slices of 10 s, which is as long as a slice can be.
+Each round is a separate run of `octavo`: 8 kB, 8 kB again and 16 kB on one load each, all in memory, the 22 queries
+`--repetitions` times. Whole queries are slices of 10 s, the longest possible slice.
 
-Printed for both: seconds of a round; the deviation of the logarithm of a query's time, 8 kB again over 8 kB, between
-all queries, repetitions and rounds (they have the same plans, so that it is noise), as its root mean square and its
-median; the deviation of the sum of all queries; and how many times more rounds whole queries take for the same width.
+Printed for both: seconds per round; the standard deviation of the logarithm of a query's time, 8 kB again over 8 kB,
+over all queries, repetitions and rounds (the plans are the same, so this is noise), as root mean square and as median;
+the deviation of the sum of all queries; and how many times more rounds whole queries take for the same width.
 """
 
 import argparse
@@ -54,7 +54,7 @@ fewest_transactions = 1
 
 @dataclass(slots=True)
 class Seen:
-    """Of one way of measuring: seconds by round, and the logarithms of ratios of the two equal cells."""
+    """The results of one way of measuring: seconds by round, and the logarithms of ratios of the two equal cells."""
 
     seconds: list[float] = field(default_factory=list[float])
     queries: list[float] = field(default_factory=list[float])
@@ -70,7 +70,7 @@ def one_round(slice_length: str, options: argparse.Namespace, seed: int, directo
 
 
 def add(seen: Seen, document: dict[str, Any]) -> None:
-    """The ratios of the control to the baseline, query by query and in total."""
+    """Adds the ratios of the control to the baseline, query by query and in total."""
     cells = {cell["id"]: cell for cell in document["cells"]}
     times: dict[bool, dict[tuple[str | None, int], float]] = {}
     trials = [trial for trial in document["trials"] if trial["status"] == "ok"]

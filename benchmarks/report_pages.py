@@ -1,17 +1,17 @@
-"""How large reports are, and how long they take to make and to draw.
+"""The size of reports, and the time to make and to draw them.
 
     .venv/bin/python benchmarks/report_pages.py [--only NAME ...] [--times 3] [--keep DIR] [--tpch DIR]
         [--store FILE --run ID ...] [--before CHECKOUT]
 
-Runs of planted trials (`tests/planted_runs.py`) in a store of their own: the demo, 42 combinations of blocks,
-coalescing in 80 conditions with series, 1,000 cells, and 10,000 trials; with `--tpch` the published TPC-H results,
-imported; with `--store` runs of an SQLite store, which is copied. Each report is a process of its own from its start to
-its last byte, the least of `--times`. Where there is a Chromium, it opens the page, and says when the page was loaded
-and laid out.
+Runs of synthetic trials (`tests/planted_runs.py`) in a separate store: the demo, 42 combinations of blocks, coalescing
+in 80 conditions with series, 1,000 cells, and 10,000 trials; with `--tpch` the published TPC-H results, imported; with
+`--store` runs of an SQLite store, which is copied. Each report is a process of its own, timed from its start to its
+last byte, the shortest of `--times`. If there is a Chromium, it opens the page and reports when the page was loaded and
+laid out.
 
-With `--before` the pages are also made by another checkout of Octavo, in turn with this one, and the median ratios of
-elapsed time and of CPU time printed, before to after. On a busy machine only many pairs agree. Both must support the
-store's schema version.
+With `--before` the pages are also made by another checkout of Octavo, alternately with this one, and the median ratios
+of elapsed time and of CPU time are printed, before to after. On a busy machine only many pairs give a stable ratio.
+Both must support the store's schema version.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def _planned(found: tuple[Plan, str]) -> tuple[Plan]:
 
 
 def main() -> None:
-    """Fills the stores and prints a line each."""
+    """Fills the stores and prints a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=[*LAYOUTS, "tpch"], help="may be given several times")
     parser.add_argument("--times", type=int, default=1, help="how often each report is made")
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def fill(name: str, home: Path, tpch: Path | None) -> None:
-    """A store with the one run."""
+    """Makes a store with this run."""
     home.mkdir(parents=True)
     if name == "tpch":
         if tpch is None:
@@ -138,7 +138,7 @@ def fill(name: str, home: Path, tpch: Path | None) -> None:
 
 
 def show(name: str, home: Path, run: str, arguments: argparse.Namespace) -> None:
-    """A line on the reports of one run."""
+    """Prints a line on the reports of one run."""
     if arguments.before is None:
         measure(name, home, run, arguments.times)
     else:
@@ -182,7 +182,7 @@ class Spent:
 
 
 def octavo(home: Path, *arguments: str, root: Path = ROOT) -> Spent:
-    """What the command took, of that checkout."""
+    """The duration of the command of that checkout."""
     began, used = time.monotonic(), _children()
     environment = {**os.environ, "OCTAVO_HOME": str(home), "PYTHONPATH": str(root / "src")}
     subprocess.run([sys.executable, "-m", "octavo", *arguments], stdout=subprocess.DEVNULL, env=environment, check=True)
@@ -195,7 +195,7 @@ def _children() -> float:
 
 
 def draw(page: Path) -> float | None:
-    """Seconds until a browser has loaded the page and laid it out; None without one."""
+    """Seconds until a browser has loaded the page and laid it out; None if there is no browser."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         return None

@@ -1,15 +1,15 @@
-"""The simulator against libCacheSim: the same trace, in turn on one machine.
+"""The simulator against libCacheSim: the same trace, alternately on one machine.
 
     .venv/bin/python benchmarks/simulator.py [--accesses 10000000] [--pages 2000000] [--rounds 3] [--sample 5%]
 
-The trace has accesses of 1 kB pages by Zipf's law (exponent 0.8) in random places; libCacheSim reads it as
-oracleGeneral, uncompressed, and ours as .octrace: reading and decoding are in both times, both files in the page cache.
-Ratios are medians over rounds of what was measured next to each other, libCacheSim's LRU and Clock at a tenth of the
-pages in the same round as ours.
+The trace has accesses of 1 kB pages in random places by Zipf's law (exponent 0.8); libCacheSim reads it as
+oracleGeneral, uncompressed, and ours as .octrace: both times include reading and decoding, both files are in the page
+cache. Ratios are medians over rounds of adjacent measurements: libCacheSim's LRU and Clock at a tenth of the pages, in
+the same round as ours.
 
 Exit code 1: a goal is missed.
 
-- surface, sampled: 7 page sizes and all capacities in less time than LRU at one capacity, and no hit ratio farther than
+- surface, sampled: 7 page sizes and all capacities in less time than LRU at one capacity, and no hit ratio more than
   0.01 from the exact one, at every eighth of an octave from ten sampled pages on
 - surface, exact: the same without sampling in less than 5 times that
 - clock sweep: one point of PostgreSQL's buffer manager at 3 times the speed of libCacheSim's Clock
@@ -36,7 +36,7 @@ from octavo import _core
 from octavo.trace.files import ignore_progress
 from octavo.units import human_size, parse_percentage
 
-# Its stubs do not know all of it.
+# Its stubs are incomplete.
 libcachesim: Any = importlib.import_module("libcachesim")
 
 SIZES = [1024 << level for level in range(7)]
@@ -49,7 +49,7 @@ _BATCH = 1_000_000
 
 @dataclass
 class Found:
-    """Seconds of ours and of libCacheSim's by goal, a pair a round; and what else was seen."""
+    """Seconds of ours and of libCacheSim's by goal, one pair per round; and the other results."""
 
     pairs: dict[str, list[tuple[float, float]]] = field(default_factory=dict[str, list[tuple[float, float]]])
     errors: list[float] = field(default_factory=list[float])
@@ -57,7 +57,7 @@ class Found:
 
 
 def main() -> None:
-    """Measures, prints the table, and exits with 1 when a goal is missed."""
+    """Measures, prints the table, and exits with 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accesses", type=int, default=10_000_000)
     parser.add_argument("--pages", type=int, default=2_000_000)
@@ -92,7 +92,7 @@ def _make(ours: Path, theirs: Path, accesses: int, pages: int, seed: int) -> Non
 
 
 def _sizes(ours: Path, theirs: Path, accesses: int) -> None:
-    """Bytes an access; the blocks are random, so about log2(pages) bits are the least there can be."""
+    """Prints bytes per access; the blocks are random, so the minimum is about log2(pages) bits."""
     texts = [f"octrace {ours.stat().st_size / accesses:.2f}"]
     if shutil.which("zstd"):
         packed = theirs.with_suffix(".zst")

@@ -10,9 +10,9 @@ QUICK = (0.0, 0.04, -0.04, 0.1, -0.1)
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """A round in slices. The logarithm of each slice's rate has noise of its own (`fast`, a deviation) and noise that
-    fades (`slow`, with autocorrelation exp(-1 / `fades`) from slice to slice); what ran before a slice moves it by up
-    to `carry`: nothing after the baseline and its control, all of it after the others."""
+    """A round in slices. The logarithm of each slice's rate has independent noise (`fast`, a standard deviation) and
+    correlated noise (`slow`, with autocorrelation exp(-1 / `fades`) from slice to slice); the preceding slice moves it
+    by up to `carry`: nothing after the baseline and its control, all of it after the others."""
 
     turns: int = 160
     fast: float = 0.05
@@ -23,14 +23,15 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What the simulated host and loads do to the logarithm of a trial. `cells` counts the baseline, not the control.
+    """The effects of the simulated host and loads on the logarithm of a trial. `cells` counts the baseline, not the
+    control.
 
-    Deviations are fractions: of a trial, of a load. `trend` and `walk` are how far drift goes over ten full rounds, on
-    a straight line and as the deviation of a random walk; `memory` is the autocorrelation of successive trials,
-    `outliers` the share of trials that are slower by 10 % on average, `missing` that of trials that are not believed,
-    `noisy` how many times more the second cell scatters, `conditions` how many the run has: this is one of them, in
-    none of the others of which anything differs, or all of them, `together`. `unaffected`: the share of conditions in
-    which all cells are equal, whatever the `effects`.
+    Deviations are fractions: of a trial, of a load. `trend` and `walk` are the size of the drift over ten full rounds,
+    on a straight line and as the deviation of a random walk; `memory` is the autocorrelation of successive trials,
+    `outliers` the share of trials that are slower by 10 % on average, `missing` the share of invalid trials, `noisy`
+    how many times more the second cell scatters, `conditions` the number of conditions of the run: this is one of them,
+    and in the others nothing differs; or all of them are simulated, `together`. `unaffected`: the share of conditions
+    in which all cells are equal, whatever the `effects`.
     """
 
     name: str
@@ -53,8 +54,8 @@ class Scenario:
 
 
 def scenarios() -> list[Scenario]:
-    """Two to 42 cells, equal and not, on a quiet host and on one with everything at once; quick runs, whose trials are
-    precise and few; then one trouble each."""
+    """Two to 42 cells, equal and not, on a quiet host and on one with all disturbances at once; quick runs, whose
+    trials are precise and few; then one disturbance each."""
     quiet = functools.partial(Scenario)
     everything = functools.partial(Scenario, walk=0.1, trend=0.5, memory=0.5, outliers=0.01)
     found = [

@@ -1,18 +1,18 @@
-"""Whether the statistics hold: simulated experiments with a known truth, and a published grid replayed.
+"""Validates the statistics: simulated experiments with a known truth, and a published grid replayed.
 
     .venv/bin/python benchmarks/statistical_validity.py [--experiments 10000] [--jobs 2] [--seed 1] [--grid DIRECTORY]
 
-Every experiment is stopped by the rule that runs are stopped by (`octavo.analysis.interim`). Percentages are of
-experiments, but for `coverage` (of intervals) and `undecided` (of cells):
+Every experiment is stopped by the rule that stops runs (`octavo.analysis.interim`). Percentages are of experiments,
+except for `coverage` (of intervals) and `undecided` (of cells):
 
-- coverage, all: intervals at stopping that hold the true effect; experiments in which all of them do at once.
+- coverage, all: intervals at stopping that contain the true effect; experiments in which all of them do.
 - wrong: any faster or slower of the wrong sign or where the cells are equal; any same of a difference of interest.
-- false: of an experiment's words (faster, slower, same), those that are wrong, in the mean.
+- false: the share of an experiment's verdicts (faster, slower, same) that are wrong, on average.
 - alarm: any faster or slower although all cells are equal.
 - undecided: cells without a verdict when the rounds were spent; narrow: cells that stopped without one, because their
   interval was narrow enough.
-- hindsight: trials against those of a full grid (every cell in every round, looked at once) of the fewest rounds that
-  give the same verdicts, a number that nobody knows before; planned: against a full grid of so many rounds that 95 of
+- hindsight: trials relative to those of the smallest full grid (every cell in every round, analysed once) that gives
+  the same verdicts, a size that nobody knows beforehand; planned: relative to a full grid of so many rounds that 95 of
   100 experiments give them. Of every tenth experiment, if all of its cells were settled.
 """
 
@@ -56,18 +56,18 @@ CHUNK = 100
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What one experiment gave."""
+    """The result of one experiment."""
 
     covered: int
     intervals: int
     all_covered: bool
     wrong: bool
-    false_words: float  # of its words
+    false_words: float  # share of its verdicts
     alarm: bool
     undecided: int
     narrow: int
     trials: int
-    full_grid: int | None  # trials; None where it was not tried
+    full_grid: int | None  # trials; None if it was not computed
 
 
 class Simulated:
@@ -104,7 +104,7 @@ class Simulated:
         self.rounds = self.trials = 0
 
     def measure(self, open_rows: Sequence[int]) -> None:
-        """Another round of the cells that are open."""
+        """Measures another round of the cells that are open."""
         self.rounds += 1
         going_on = [self.cells[0], *(self.cells[row] for row in open_rows), self.cells[-1]]
         rows = [int(cell.id) for cell in order_of_round(going_on, self.rounds, 1, self.seed)]
@@ -116,7 +116,7 @@ class Simulated:
         self.trials += len(rows)
 
     def result(self, analysed: AnalysedCondition, *, full_grid: bool) -> Experiment:
-        """What its analyses say, against the truth."""
+        """Compares the verdicts of its analyses with the truth."""
         question, history = analysed.condition.question, analysed.history
         found = [(row, analysis_of(history, row)) for row in question.rows(Role.COMPARED)]
         words = {row: verdict_of(at, row, question) if history.stopped[row] else None for row, at in found}
@@ -185,14 +185,14 @@ def run_together(scenario: Scenario, seed: int) -> Experiment:
 
 
 class Host:
-    """What trials have in common with those before them: drift and memory."""
+    """What trials share with earlier ones: drift and autocorrelation."""
 
     def __init__(self, scenario: Scenario, source: np.random.Generator) -> None:
         self._scenario, self.source = scenario, source
         self._level = self._remembered = 0.0
 
     def trials(self, deviations: Floats) -> Floats:
-        """The errors of successive trials; NaN is one that is not believed."""
+        """The errors of successive trials; NaN is an invalid one."""
         scenario, source, count = self._scenario, self.source, len(deviations)
         span = 10 * (scenario.cells + 1)
         steps = self._level + np.cumsum(source.normal(scenario.trend / span, scenario.walk / np.sqrt(span), count))
@@ -231,13 +231,13 @@ def make_cells(count: int) -> list[Cell]:
 
 
 def analysis_of(history: InterimAnalyses, row: int) -> InterimAnalysis | None:
-    """The look that counts for a row: when it was settled, else the last."""
+    """The analysis that counts for a row: the one that settled it, otherwise the last."""
     at = [one for one in history.analyses if one.round == history.stopped[row]] or list(history.analyses)
     return at[-1] if at else None
 
 
 def verdict_of(at: InterimAnalysis | None, row: int, question: Question) -> str | None:
-    """The verdict of a row at a look; None is undecided."""
+    """The verdict of a row at an analysis; None is undecided."""
     if at is None:
         return None
     centre, half_width = at.contrasts.centre[row], at.half_widths[row]
@@ -254,7 +254,7 @@ def true_effect(
     of_load: Floats,
     loads: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
 ) -> float:
-    """The effect that an interval speaks of: in general, or on the loads that were used."""
+    """The effect that an interval refers to: in general, or on the loads that were used."""
     if at is None or not at.contrasts.conditional[row]:
         return float(effects[row])
     used = np.unique(loads[row, : at.round])
@@ -276,8 +276,8 @@ def rounds_of_full_grid(
     seed: int,
     question: Question,
 ) -> int:
-    """The fewest rounds of a full grid, looked at once, that give the verdicts that were reached, or any verdict where
-    an interval was narrow enough; all rounds when none do."""
+    """The fewest rounds of a full grid, analysed once, that give the verdicts that were reached, or any verdict where
+    an interval was narrow enough; all rounds if no number does."""
     host = Host(scenario, np.random.default_rng([seed, 1]))
     cells = make_cells(scenario.cells)
     values = np.full(own.shape, np.nan)
@@ -300,7 +300,7 @@ def rounds_of_full_grid(
 
 
 def run_chunk(task: tuple[Scenario, int, int, int]) -> list[Experiment]:
-    """Some experiments of a scenario, each with a seed of its own."""
+    """Several experiments of a scenario, each with its own seed."""
     scenario, seed, first, count = task
     seeds = random.Random(f"{seed}/{scenario.name}/{scenario.cells}/{first}")
     return [
@@ -346,7 +346,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="scenarios whose name has this in it")
     arguments = parser.parse_args()
 
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for the children: their matrices are small
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for the child processes, whose matrices are small
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
         print(f"{arguments.experiments} experiments each, seed {arguments.seed}; percent, ratios, trials in the mean")
         print(

@@ -1,10 +1,10 @@
-"""How fast a large store answers: `octavo runs` and `octavo report` on 100,000 trials.
+"""Response times of a large store: `octavo runs` and `octavo report` on 100,000 trials.
 
     .venv/bin/python benchmarks/store.py [--layout 100x1000 --layout 1x10000 --layout 1x100000] [--keep DIR]
 
-Each layout is RUNSxTRIALS: a store with so many runs of so many trials, every trial with all observations that a
-pgbench trial has. The store is filled with made-up numbers (seeded, so that every time they are the same), not by
-trials. Each command is a process of its own, from its start to its last byte of output, the best of `--times`.
+Each layout is RUNSxTRIALS: a store with that many runs of that many trials, every trial with all observations of a
+pgbench trial. The store is filled with synthetic numbers (seeded, so that they are always the same), not by trials.
+Each command is a separate process, timed from its start to its last byte of output, the best of `--times`.
 """
 
 import argparse
@@ -77,10 +77,10 @@ def main() -> None:
 
 
 def fill(home: Path, runs: int, trials: int) -> None:
-    """A store with so many runs of so many trials each, through the product's own tables."""
+    """Makes a store with that many runs of that many trials each, through Octavo's own tables."""
     home.mkdir(parents=True)
     path = home / "octavo.sqlite"
-    Store.open(path).close()  # its tables
+    Store.open(path).close()  # creates its tables
     workload = {metric.name: metric for metric in WORKLOAD.metrics}
     metrics = workload | {m.name: m for m in InstrumentSet(instruments(), print).metrics}
     about = {m.name: {"title": m.title, "unit": m.unit, "better": m.better} for m in metrics.values()}
@@ -142,7 +142,7 @@ def make_trials(run: str, plan: Plan, cells: Sequence[Cell], first: int, count: 
 def make_observations(
     trials: Sequence[int], about: dict[str, dict[str, Any]], generator: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Every metric of each trial: its own magnitude and 2 % of noise; what counts rare events is mostly zero."""
+    """Every metric of each trial: its own magnitude and 2 % of noise; counters of rare events are mostly zero."""
     names = list(about)
     values = np.exp(generator.normal(np.linspace(0, 12, len(names)), 0.02, (len(trials), len(names))))
     for column, name in enumerate(names):
@@ -157,7 +157,7 @@ def make_observations(
 
 
 def measure(home: Path, layout: str, times: int) -> None:
-    """Times the commands on one store and prints a line each."""
+    """Times the commands on one store and prints a line for each."""
     page = home / "report.html"
     report = ("report", "last")
     formats = [(*report, "--format", name) for name in ("json", "csv", "md")]
@@ -173,7 +173,7 @@ def measure(home: Path, layout: str, times: int) -> None:
 
 
 def best(home: Path, command: Sequence[str], times: int) -> tuple[float, float, int]:
-    """The least seconds and CPU seconds that the command took, and the bytes it printed."""
+    """The fewest elapsed and CPU seconds of the command, and the bytes it printed."""
     seconds: list[float] = []
     cpu: list[float] = []
     size = 0

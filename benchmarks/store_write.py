@@ -1,13 +1,13 @@
-"""How many trials a second the store takes, as a file and on a PostgreSQL server of our own builds.
+"""How many trials per second the store accepts, as a file and on a PostgreSQL server of our own builds.
 
     .venv/bin/python benchmarks/store_write.py [--trials 2000] [--writers 1] [--batch 1 --batch 500]
 
-Every trial has all observations that a pgbench trial has, 66 series of 20 values, its settings, facts and an identity,
-made up (seeded); that series are packed where they are measured is not counted. With a batch of 1 each trial is a
-transaction of its own, as a run stores it; a coordinator of many hosts commits together what has come within a second
-at the most: 500 at the rate that is the goal. `--writers` are processes at once, each with runs of its own. The server
-is one of OCTAVO_HOME's builds with its defaults but for 128MB of buffers, on the same disk as the file: a commit waits
-for that (fsync).
+Every trial has all observations of a pgbench trial, 66 series of 20 values, its settings, facts and an identity, all
+synthetic (seeded); the packing of series, which is done where they are measured, is not counted. With a batch of 1 each
+trial is a transaction of its own, as a run stores it; a coordinator of many hosts commits together what has arrived
+within at most a second: 500 at the target rate. `--writers` is the number of concurrent processes, each with its own
+runs. The server is one of OCTAVO_HOME's builds with default settings except 128MB of buffers, on the same disk as the
+file: a commit waits for that disk (fsync).
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> None:
 
 @contextmanager
 def server() -> Generator[str, None, None]:
-    """The URL of a server for this benchmark, gone at the end."""
+    """The URL of a server for this benchmark, which is removed at the end."""
     build = next((one for one in list_builds() if "b8w8" in one.name), None)
     if build is None:
         sys.exit("there is no build of 8 kB blocks in OCTAVO_HOME; make one with: octavo build 18")
@@ -109,7 +109,7 @@ def cells() -> list[Cell]:
 
 
 def write_all(place: str, writers: int, batch: int, trials: int, names: dict[str, str], runs: list[str]) -> float:
-    """The seconds from the first trial to the last one's commit; making them up is not counted."""
+    """The seconds from the first trial to the last one's commit, without generating the trials."""
     with ProcessPoolExecutor(writers, mp_context=get_context("spawn")) as pool:
         moments = list(pool.map(write, [place] * writers, runs, [batch] * writers, [trials // writers] * writers,
                                 [names] * writers))  # fmt: skip
@@ -117,7 +117,7 @@ def write_all(place: str, writers: int, batch: int, trials: int, names: dict[str
 
 
 def write(place: str, run: str, batch: int, trials: int, names: dict[str, str]) -> tuple[float, float]:
-    """When it began and ended (the machine's monotonic clock)."""
+    """The times of its begin and end (the machine's monotonic clock)."""
     generator = np.random.default_rng(1)
     settings = {f"setting_{number}": "on" for number in range(380)}
     made = [trial(number, generator, settings, names) for number in range(trials)]
@@ -131,7 +131,7 @@ def write(place: str, run: str, batch: int, trials: int, names: dict[str, str]) 
 
 
 def trial(number: int, generator: np.random.Generator, settings: dict[str, str], names: dict[str, str]) -> TrialRecord:
-    """A trial of the made-up cell."""
+    """A synthetic trial of the cell."""
     values = generator.lognormal(6, 2, len(names))
     seen = tuple(
         Observation(name, float(value), unit) for (name, unit), value in zip(names.items(), values, strict=True)

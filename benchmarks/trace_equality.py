@@ -1,11 +1,11 @@
-"""What the simulator counts beside what PostgreSQL counted, on the same accesses.
+"""The simulator's counts compared with PostgreSQL's, on the same accesses.
 
     .venv/bin/python benchmarks/trace_equality.py [--data-block 4kB,8kB,32kB] [--seconds 20] [--scale 20]
 
 A tracing build (octavo build --traced) of each size runs pgbench while its accesses are recorded; the trace is then
-simulated with the server's shared_buffers. pg_stat_io, reset when the recording has begun, and pg_stat_checkpointer are
-the truth; the server's buffers are emptied then, and what was recorded before and after is cut off. Needs the builds,
-and the server's account or root.
+simulated with the server's shared_buffers. The reference is pg_stat_io, reset when the recording has begun, and
+pg_stat_checkpointer; at that moment the server's buffers are emptied, and what was recorded before it and after the end
+is cut off. Needs the builds, and the server's account or root.
 """
 
 import argparse
@@ -37,13 +37,13 @@ SELECT sum(hits)::bigint AS hits, (sum(read_bytes) / current_setting('block_size
 FROM pg_stat_io WHERE object = 'relation'
 """
 _ARE_CONNECTED = b"SELECT 1 AS one FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1"
-# What the recorder's own session read before is counted when it asks again, a second later; then they are reset.
+# The recorder's session reports its earlier reads when it queries again, a second later; then the counters are reset.
 _HAS_REPORTED = b"""
 SELECT FROM pg_stat_activity
 WHERE application_name = 'octavo trace' AND state = 'idle' AND query LIKE '%pg_stat_wal%'
       AND query_start > backend_start + interval '1200 ms'
 """
-# Between the reset of the counters and pgbench: longer than from the recording's first word to its first record.
+# Between the reset of the counters and pgbench: longer than from the recording's first message to its first record.
 _QUIET_SECONDS = 0.5
 _NAMES = ("hits", "reads", "requests", "evictions", "extends", "checkpoint_writes", "full_page_images")
 
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[str, int], dict[str, int], int]:
-    """What the server counted, what the simulator counts, and the transactions of one workload at one size."""
+    """One workload at one size: what the server counted, what the simulator counts, and the transactions."""
     build = usage.find_cached(BuildSpec("18", block, "8kB", traced=True), None)
     if build is None:
         sys.exit(f"there is no tracing build with {block} data blocks: octavo build --traced --data-block {block}")
@@ -98,10 +98,10 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
         server.run_client("pgbench", *options, DATABASE)
         with server.connect(DATABASE) as connection:
             while connection.execute(_ARE_CONNECTED).fetchone() is not None:
-                time.sleep(0.1)  # backends report what they did when they end
+                time.sleep(0.1)  # backends report their counters when they end
             if mode != "read-only":
                 connection.execute("CHECKPOINT")
-            connection.execute(_COUNTERS)  # reads the catalog, so that the second time does not
+            connection.execute(_COUNTERS)  # reads the catalog, so that the second query does not
             connection.execute("SELECT pg_stat_force_next_flush()")
             real = dict(connection.execute(_COUNTERS).fetchone() or {})
             counted = time.monotonic() - began
@@ -114,9 +114,9 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
 
 
 def _recording(server: Server, trace: Path, seconds: float, journal: Journal) -> tuple[threading.Thread, float]:
-    """A recording that has begun, whose session has reported what it read itself, and when it began.
+    """A running recording, whose session has reported its own reads, and when it began.
 
-    The trace's time begins a little later.
+    The trace's time begins slightly later.
     """
     began, times = threading.Event(), list[float]()
     dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
@@ -138,7 +138,7 @@ def _recording(server: Server, trace: Path, seconds: float, journal: Journal) ->
 
 
 def show(block: str, mode: str, real: Mapping[str, int], ours: Mapping[str, int]) -> None:
-    """A line a counter."""
+    """Prints a line per counter."""
     print(f"{block}, {mode}")
     for name in _NAMES:
         apart = f"{100 * (ours[name] / real[name] - 1):+.2f} %" if real[name] else "–"

@@ -1,13 +1,13 @@
-"""How much slower pgbench is while a tracing build records, in slices with and without.
+"""The slowdown of pgbench while a tracing build records, in slices with and without a recording.
 
     .venv/bin/python benchmarks/trace_overhead.py [--data-block 8kB] [--pairs 8] [--seconds 5] [--clients 8] …
 
-pgbench -S runs all the time and says each second how many transactions there were; seconds that lie in a slice with a
-recording are compared with those in the slice beside it, which comes before it and behind it by turns. What is shown is
-the mean of the pairs' ratios with its standard error, of transactions a second and of the processor time that the
-server, pgbench and the recorder take for one, which other work on the machine disturbs less. Needs the build (octavo
-build --traced), and the server's account or root. Of probes (bpftrace) `octavo trace record` itself prints what its
-slices have cost.
+pgbench -S runs all the time and reports the transactions of each second; seconds within a slice with a recording are
+compared with those in the adjacent slice, which alternately precedes and follows it. The result is the mean of the
+pairs' ratios with its standard error, for transactions per second and for the CPU time per transaction of the server,
+pgbench and the recorder together, which other work on the machine disturbs less. Needs the build (octavo build
+--traced), and the server's account or root. The cost of probes (bpftrace) is printed by `octavo trace record` itself,
+for its slices.
 """
 
 import argparse
@@ -35,7 +35,7 @@ GOAL = 0.10
 _PROGRESS = re.compile(r"^progress: (\d+\.\d+) s, (\d+\.\d+) tps", re.MULTILINE)
 # pgbench connects and fills its caches before the first slice.
 _FIRST_SECONDS = 3.0
-# It reads the catalog before backends record.
+# The recorder reads the catalog before backends record.
 _BEGINS_SECONDS = 1.0
 _SAMPLE_SECONDS = 0.1
 Span = tuple[float, float]
@@ -84,14 +84,14 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Slice:
-    """Transactions a second, and seconds of processor time for one."""
+    """Transactions per second, and seconds of CPU time per transaction."""
 
     rate: float
     processor: float
 
 
 class Processors(threading.Thread):
-    """Samples the processor time of the server, of pgbench and of this process."""
+    """Samples the CPU time of the server, of pgbench and of this process."""
 
     def __init__(self, postmaster: int, client: int) -> None:
         super().__init__(daemon=True)
@@ -109,7 +109,7 @@ class Processors(threading.Thread):
         self.join()
 
     def at(self, moment: float) -> float:
-        """Between the two samples around it."""
+        """Interpolates between the two samples around the moment."""
         place = bisect.bisect_left(self.samples, (moment, 0.0))
         (before, low), (after, high) = self.samples[place - 1 : place + 1]
         return low + (high - low) * (moment - before) / (after - before)
@@ -157,7 +157,7 @@ def _idle(seconds: float) -> Span:
 
 
 def _recorded(server: Server, journal: Journal, trace: Path, seconds: float) -> Span:
-    """From when backends record to when they end."""
+    """The time during which backends record."""
     began = threading.Event()
     dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
     thread = threading.Thread(
@@ -173,7 +173,7 @@ def _recorded(server: Server, journal: Journal, trace: Path, seconds: float) -> 
 
 
 def _within(said: list[tuple[float, float]], processors: Processors, span: Span) -> Slice:
-    """What was said of seconds that lie in the span."""
+    """The reports of seconds that lie within the span."""
     found = [(at, rate) for at, rate in said if span[0] <= at - 1 and at <= span[1]]
     if not found:
         sys.exit("a slice has no whole second; make them longer with --seconds")

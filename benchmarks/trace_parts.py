@@ -1,12 +1,12 @@
-"""What a trace on many workers costs: time and memory of the shares, by how many workers there are, each share in a
-process of its own.
+"""The cost of simulating a trace on many workers: time and memory of each worker's share, by the number of workers.
+Each share runs in a separate process.
 
     .venv/bin/python -m benchmarks.trace_parts [--accesses 5000000] [--pages 1000000]
 
-The trace is one relation, accessed as the cube of a uniform number has it; curves are those of all page sizes, on one
-thread. Every share reads the whole trace: what that takes is the floor of its time. As many at once as there are
-processors are also timed by the clock; of more workers than that, a share of each kind is run by itself, and the
-slowest is what they would take.
+The trace is one relation, accessed at the cube of a uniform random number; curves are those of all page sizes, on one
+thread. Every share reads the whole trace: that is the minimum of its time. Up to as many workers as there are CPUs also
+run at once, timed by the clock; for more workers, one share of each kind is run by itself, and the slowest is what they
+would take.
 """
 
 import argparse
@@ -44,7 +44,7 @@ print(json.dumps([time.monotonic() - began, after.ru_utime + after.ru_stime - be
 
 
 def write(path: Path, accesses: int, pages: int) -> None:
-    """A trace of so many accesses."""
+    """Writes a trace of that many accesses."""
     drawn = np.random.default_rng(7)
     writer = _core.TraceWriter(path, DEFAULT_BLOCK)
     for first in range(0, accesses, 500_000):
@@ -55,14 +55,14 @@ def write(path: Path, accesses: int, pages: int) -> None:
 
 
 def start(path: Path, pages: int, share: Share) -> "subprocess.Popen[str]":
-    """A share in a process of its own."""
+    """Starts a share in a process of its own."""
     capacities = [1024 * 1024 << step for step in range(24) if 1024 * 1024 << step <= 4 * pages * DEFAULT_BLOCK]
     asked = json.dumps([str(path), DEFAULT_BLOCK, share.sizes, capacities, share.part, share.concentrated])
     return subprocess.Popen([sys.executable, "-c", _ONE, asked], stdout=subprocess.PIPE, text=True)
 
 
 def result(process: "subprocess.Popen[str]") -> tuple[float, float, float]:
-    """Seconds on the clock, of CPU, and MB."""
+    """Elapsed seconds, CPU seconds, and MB."""
     out, _ = process.communicate()
     wall, cpu, kilobytes = json.loads(out)
     return wall, cpu, kilobytes / 1024

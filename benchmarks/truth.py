@@ -1,17 +1,17 @@
-"""Effects of known size on real servers: do intervals hold, are words right, and do slices agree with trials?
+"""Effects of known size on real servers: coverage of the intervals, correctness of the verdicts, slices against trials.
 
     .venv/bin/python benchmarks/truth.py [--runs 40] [--trials 0] [--disturbed] [--duration 4s] [--budget 6m]
         [--minutes N]
 
-The baseline's transaction is 20 index lookups; the others do 0.6, 1 and 2 more of them in the mean, so that they are
-slower by 3, 5 and 10 %: work, and no sleep, which would pass while a cell stands still. The control does what the
-baseline does. Every run is one of `octavo` with loads and an order of its own, stopped by its own rules. `--trials N`:
-so many runs trial by trial as well. `--disturbed`: two processes burn CPU in bursts of 0.1 to 10 s meanwhile.
-`--minutes N`: after so many no other run begins.
+The baseline's transaction is 20 index lookups; the others do 0.6, 1 and 2 more on average, so that they are slower by
+3, 5 and 10 %: work, and not a sleep, which would continue while a cell is stopped. The control is equal to the
+baseline. Every run is a run of `octavo` with its own loads and order, stopped by its own rules. `--trials N`: that many
+runs trial by trial in addition. `--disturbed`: two processes burn CPU in bursts of 0.1 to 10 s meanwhile. `--minutes
+N`: no run begins after that many minutes.
 
-Printed by way of measuring and effect: runs; intervals that hold the truth; false words (faster or slower of the wrong
-sign or where nothing differs, same of 5 % and more), right words; the mean error of the ratio with its standard error,
-and the median half-width, in percent; seconds of a run.
+Printed by way of measuring and effect: runs; intervals that contain the true effect; false verdicts (faster or slower
+of the wrong sign or where nothing differs, same of 5 % and more), right verdicts; the mean error of the ratio with its
+standard error, and the median half-width, in percent; seconds per run.
 """
 
 import argparse
@@ -34,7 +34,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 LOOKUPS = 20
 ROWS = 100_000
-# Lookups more in the mean.
+# Additional lookups, on average.
 EFFECTS = {"none": 0.0, "3 %": 0.6, "5 %": 1.0, "10 %": 2.0}
 THRESHOLD = 0.03
 ARCHIVE = f"""
@@ -73,7 +73,7 @@ autovacuum = "off"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run said of one effect: logarithms of the ratio and of its half-width, the word, the run's seconds."""
+    """A run's result for one effect: logarithms of the ratio and of its half-width, the verdict, the run's seconds."""
 
     effect: str
     centre: float
@@ -83,19 +83,19 @@ class Answer:
 
     @property
     def truth(self) -> float:
-        """The logarithm that was planted."""
+        """The logarithm of the planted effect."""
         return math.log(LOOKUPS / (LOOKUPS + EFFECTS[self.effect]))
 
     @property
     def is_false(self) -> bool:
-        """Whether the word contradicts it."""
+        """Whether the verdict contradicts the truth."""
         if self.word in ("faster", "slower"):
             return self.effect == "none" or self.word == "faster"
         return self.word == "same" and self.truth < math.log(1 - THRESHOLD)
 
 
 def script_of(more: float) -> str:
-    """A transaction with so many more lookups in the mean."""
+    """A transaction with that many more lookups on average."""
     whole, part = divmod(more, 1)
     text = LOOKUP * (LOOKUPS + int(whole))
     if part:
@@ -104,10 +104,10 @@ def script_of(more: float) -> str:
 
 
 def one_run(interleave: str, options: argparse.Namespace, seed: int, directory: Path) -> list[Answer]:
-    """Plants, runs, and reads the answers."""
+    """Plants the effects, runs, and reads the answers."""
     names: dict[str, str] = {}
     for effect, more in EFFECTS.items():
-        # The baseline's and the control's are one file; a level is its path.
+        # Baseline and control use one file; a level is its path.
         path = directory / f"{effect.replace(' %', '') if more else 'base'}.sql"
         path.write_text(script_of(more))
         names[str(path)] = effect
@@ -145,7 +145,7 @@ def one_run(interleave: str, options: argparse.Namespace, seed: int, directory: 
 
 
 def burn(seed: int) -> None:
-    """Bursts of CPU, 0.1 to 10 s long, with pauses that are as long in the mean."""
+    """Bursts of CPU, 0.1 to 10 s long, with pauses that are equally long on average."""
     chance = random.Random(seed)
     while True:
         until = time.monotonic() + 10 ** chance.uniform(-1, 1)
@@ -156,7 +156,7 @@ def burn(seed: int) -> None:
 
 @contextmanager
 def strangers(*, there: bool) -> Generator[None, None, None]:
-    """Two processes that burn, where asked for."""
+    """Two processes that burn CPU, if requested."""
     burning = [multiprocessing.Process(target=burn, args=(seed,), daemon=True) for seed in (1, 2)] if there else []
     for one in burning:
         one.start()
@@ -169,7 +169,7 @@ def strangers(*, there: bool) -> Generator[None, None, None]:
 
 
 def show(way: str, answers: list[Answer]) -> None:
-    """A line for each effect."""
+    """Prints a line for each effect."""
     for effect in EFFECTS:
         mine = [one for one in answers if one.effect == effect]
         if not mine:
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def table(answers: dict[str, list[Answer]]) -> None:
-    """What there is of it."""
+    """Prints the results so far."""
     print("| way | planted | runs | intervals hold | false words | right words | error, % | half-width, % | s |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for way, found in answers.items():

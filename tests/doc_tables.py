@@ -1,6 +1,6 @@
-"""What follows from the code in the docs: factors, figures of instruments, rules of validity, workloads in slices.
+"""The generated tables of the docs: factors, figures of instruments, rules of validity, workloads in slices.
 
-script/doc-tables            says which pages are not what the code says; exit code 1 when there is one
+script/doc-tables            lists the pages that differ from the code; exit code 1 if there is one
 script/doc-tables --write    writes them
 """
 
@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH = 120
 _COSTS = {"build": "a build", "cluster": "a load", "run": "a server start"}
 _WHOLE = {"max": "highest", "min": "lowest", "mean": "mean"}
-# What no factor has as a level.
+# A text that no factor has as a level.
 _NO_LEVEL = "\x7f"
 
 
@@ -37,7 +37,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def levels_of(factor: Factor) -> str:
-    """What a factor's check says is allowed; nothing where it says that only of a file.
+    """The levels that the error of a factor's check lists; nothing if the error is about a file.
 
     >>> levels_of(next(factor for factor in COMMON if factor.name == "checksums"))
     'on, off'
@@ -51,7 +51,7 @@ def levels_of(factor: Factor) -> str:
 
 
 def factors() -> str:
-    """The factors that every workload has, but for the host's."""
+    """The factors that every workload has, except those of the host."""
     of_host = {factor.name for factor in knobs.factors()}
     return table(
         ("factor", "what", "levels", "a change costs", "default"),
@@ -64,13 +64,13 @@ def factors() -> str:
 
 
 def host_factors() -> str:
-    """The factors that knobs bring."""
+    """The factors of knobs."""
     rows = [(f"`{one.name}`", one.meaning, levels_of(one), one.default) for one in knobs.factors()]
     return table(("factor", "what it sets", "levels", "default"), rows)
 
 
 def workload_factors() -> str:
-    """The factors of workloads, those that mean the same in one row."""
+    """The factors of workloads; those with the same meaning share a row."""
     alike: dict[tuple[str, str, str], dict[str, Factor]] = {}
     for workload in WORKLOADS:
         for one in find(workload).factors:
@@ -88,7 +88,7 @@ def workload_factors() -> str:
 
 
 def _each(of: dict[str, str]) -> str:
-    """A text for all workloads, and those that differ from the first one by name."""
+    """The first workload's text, and by name those of workloads that differ from it."""
     first, *_ = of.values()
     return "; ".join([first, *(f"{name}: {text}" for name, text in of.items() if text != first)])
 
@@ -100,7 +100,7 @@ def thresholds() -> str:
 
 
 def rules() -> str:
-    """The rules that a plan may declare outcomes."""
+    """The rules whose outcomes a plan may declare."""
     names = ", ".join(f"`{name}`" for name in RULE_NAMES)
     return textwrap.fill(f"Rules that `outcomes` may name: {names}.", _WIDTH) + "\n"
 
@@ -125,7 +125,7 @@ def figures(instrument: Sampled) -> str:
 
 
 def source_of(figure: Figure) -> str:
-    """How a figure follows from readings."""
+    """How a figure is computed from readings."""
     match figure:
         case Gauge():
             return f"`{figure.key}`; {_WHOLE[figure.whole]}"
@@ -152,7 +152,7 @@ _MARKED: dict[str, Callable[[], str]] = {
 
 
 def between_marks(text: str) -> str:
-    """The page with what stands between `<!-- NAME -->` and `<!-- end -->` made anew."""
+    """The page with newly generated text between `<!-- NAME -->` and `<!-- end -->`."""
 
     def made(match: re.Match[str]) -> str:
         return f"<!-- {match[1]} -->\n{_MARKED[match[1]]()}<!-- end -->\n"
@@ -161,7 +161,7 @@ def between_marks(text: str) -> str:
 
 
 def with_figures(text: str) -> str:
-    """The page with the heading of each instrument's section, and of the sampled ones the table, made anew."""
+    """The page with a new heading for each instrument's section, and a new table for the sampled ones."""
     for name, instrument in instruments(optional=OPTIONAL).items():
         found = re.search(rf"^### {name} \(.*\n(?P<prose>(?:(?!#|\|).*\n)*)(?P<table>(?:\|.*\n)*)", text, re.MULTILINE)
         assert found is not None, f"docs/instruments.md has no section '### {name} (every N s)'; add it with its source"
@@ -173,7 +173,7 @@ def with_figures(text: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """What each page should be."""
+    """The contents that each page should have."""
     plan, watched = DOCS / "plan.md", DOCS / "instruments.md"
     return {plan: between_marks(plan.read_text()), watched: with_figures(watched.read_text())}
 

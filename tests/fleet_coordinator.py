@@ -12,7 +12,7 @@ from octavo.lab.events import Event, Notice, TrialEnded
 
 
 def tell(event: Event) -> None:
-    """A line for each trial and each notice, at once."""
+    """Prints a line for each trial and each notice immediately."""
     if isinstance(event, TrialEnded):
         print("trial", (event.record.facts or {})["host"], event.record.round, event.cell.id, flush=True)
     elif isinstance(event, Notice):
@@ -20,7 +20,7 @@ def tell(event: Event) -> None:
 
 
 def main() -> int:
-    """Runs or resumes; the last line is the run."""
+    """Runs or resumes; the last line is the run's id."""
     where = sys.argv[1]
     target = runs.FleetTarget(None, where) if "://" in where else runs.FleetTarget(Path(where), None)
     plan = small_plan().model_copy(update={"rounds": int(sys.argv[2]), "stopping": "fixed"})

@@ -1,8 +1,8 @@
 """Hosts of a fleet on one machine: each a network and mount namespace with a state directory and a run lock of its own.
 
-They are joined by a bridge in a namespace that is the coordinator's. A host is a process that does nothing; whatever
-runs there is brought there by nsenter(1). Nothing of it is in the machine's own network, and all of it ends with the
-processes that hold it.
+They are joined by a bridge in a namespace that is the coordinator's. A host is a process that does nothing; commands
+enter its namespaces by nsenter(1). Nothing of it is in the machine's own network, and everything ends with the
+processes that hold the namespaces.
 """
 
 import os
@@ -21,12 +21,11 @@ from octavo.home import runtime_directory
 
 ROOT = Path(__file__).parents[1]
 OCTAVO = [sys.executable, "-m", "octavo"]
-# Each holds its namespaces until its standard input is closed, which ends with the test, however that ends.
+# Each holds its namespaces until its standard input is closed, at the latest by the end of the test, however it ends.
 _HOLD = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c"]
-# What other tests have mounted of volumes is let go at once: a copy of a mount in another namespace would keep their
-# loop device busy.
+# Unmount volumes of other tests immediately: a copy of a mount in another namespace would keep their loop device busy.
 LET_VOLUMES_GO = "awk '$2 ~ /\\/volumes\\// {print $2}' /proc/self/mounts | xargs -r umount -l"
-# What is starved of a processor for half a minute is no host that was lost: Dask's own time-outs would say so.
+# A host that gets no CPU time for half a minute is not lost, but Dask's own time-outs would report it as lost.
 _PATIENT = ("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=300s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=300s")
 _READY = (
     f"{LET_VOLUMES_GO} && mount -t tmpfs -o mode=755 none /run/octavo && ip link set lo up && echo ready && "
@@ -46,12 +45,12 @@ class Place:
 
     @property
     def through(self) -> list[str]:
-        """The words that bring a command there."""
+        """The prefix of a command that runs there."""
         there = ["nsenter", "-t", str(self.holder), "-n", "-m"]
         return [*there, "env", f"OCTAVO_HOME={self.home}", f"PYTHONPATH={ROOT / 'src'}:{ROOT}", *self.environment]
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Runs a command there; with `check` an exit code other than 0 is an error that has what it wrote."""
+        """Runs a command there; with `check` an exit code other than 0 is an error that contains its output."""
         done = subprocess.run([*self.through, *arguments], check=False, capture_output=True, text=True, timeout=1200)
         failed = f"{' '.join(arguments)}: exit {done.returncode}: {done.stderr[-4000:]}"
         assert not check or done.returncode == 0, failed
@@ -77,16 +76,16 @@ class Network:
     file: Path
 
     def cut(self, host: Place) -> None:
-        """Takes the host's cable out."""
+        """Disconnects the host from the network."""
         self.coordinator.run("ip", "link", "set", f"to-{host.name}", "down")
 
     def mend(self, host: Place) -> None:
-        """Puts it in again."""
+        """Connects it again."""
         self.coordinator.run("ip", "link", "set", f"to-{host.name}", "up")
 
     @contextmanager
     def changed(self, old: str, new: str, *, after: str = "") -> Generator[None, None, None]:
-        """Has another text in the file for a while, the first time behind `after`."""
+        """Replaces a text in the file while the block runs: its first occurrence after `after`."""
         text = self.file.read_text()
         before, mark, rest = text.partition(after) if after else ("", "", text)
         assert old in rest
@@ -103,7 +102,7 @@ def network(
     ssh: bool = False,
 ) -> Generator[Network, None, None]:  # fmt: skip
     """Hosts with these names; `shared` directories are linked into every state directory. With `ssh` they are reached
-    over an sshd, which has a namespace of its own beside them. The environment may have other time-outs of Dask."""
+    over an sshd in a namespace of its own. `environment` may set other time-outs of Dask."""
     runtime_directory()  # to mount on
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="octavo-fleet-", dir="/var/tmp"))
@@ -163,7 +162,7 @@ def _file(coordinator: Place, hosts: Sequence[Place], patience: str, sshd: Sshd 
 
 
 def processes_in(place: Place) -> list[int]:
-    """The processes in the place's network, but for the one that holds it."""
+    """The processes in the place's network, except the one that holds it."""
     mine = (Path("/proc") / str(place.holder) / "ns" / "net").readlink()
     found: list[int] = []
     for entry in os.scandir("/proc"):

@@ -1,7 +1,7 @@
-"""Runs with made-up numbers, put into a store by the product's own functions: for reports, which need no server.
+"""Runs with synthetic numbers, put into a store by Octavo's own functions: for reports, which need no server.
 
-The numbers are seeded: the same plan gives the same run each time. What a cell's levels do to its primary metric is
-in `effect_of`, so that a test knows the answer that a report has to give.
+The numbers are seeded: the same plan gives the same run each time. The effect of a cell's levels on its primary metric
+is defined in `effect_of`, so that a test knows the answer that a report must give.
 """
 
 import json
@@ -26,7 +26,7 @@ from octavo.workloads import find
 START, TRIAL_SECONDS = 1_785_542_400.0, 40.0
 SCATTER = 0.012
 _SERIES_POINTS = 60
-# Not every trial is believed.
+# Reasons for trials that are not valid.
 _REASONS = (
     ("invalid", "the hypervisor took 3.1 % of the CPU while the trial ran, more than 2 %"),
     ("failed", "pgbench measured nothing (exit 1): connection to server was lost"),
@@ -40,8 +40,8 @@ def plant(
 ) -> str:  # fmt: skip
     """Puts a run of the plan into the store, and returns its id.
 
-    `spoiled`: the share of trials that do not count. `number` makes the run's time, id and numbers its own.
-    `metrics`: how many of the metrics each trial has, all of them by default.
+    `spoiled`: the share of trials that do not count. `number` makes the run's time, id and numbers distinct.
+    `metrics`: the number of metrics that each trial has; by default all.
     """
     cells = make_cells(plan)
     about = _metrics(plan)
@@ -59,9 +59,10 @@ def plant(
 
 
 def effect_of(levels: Mapping[str, str]) -> float:
-    """What a cell's levels multiply its primary metric by, against a cell of 8 kB data and WAL blocks.
+    """The factor by which a cell's levels multiply its primary metric, relative to a cell of 8 kB data and WAL blocks.
 
-    A data block counts where bytes run out or WAL is written, and hardly else; other factors by a hash of their level.
+    A data block matters if bandwidth is limited or WAL is written, and hardly otherwise; other factors by a hash of
+    their level.
     """
     found = 1.0
     if block := levels.get("data_block"):
@@ -114,7 +115,7 @@ def _trials(
 
 
 def _use_device(values: dict[str, float], levels: Mapping[str, str], speed: float) -> None:
-    """What the device did: a volume of so many MB/s is used up, else nothing is."""
+    """Sets the device's figures: a volume with a MB/s limit is saturated, any other device is not."""
     limited = levels.get("device", "native").startswith("mbps")
     share = {"device_read_kb_per_second": 39_500.0 if limited else 1_200.0 * speed}
     share |= {"device_written_kb_per_second": 80.0}

@@ -1,6 +1,6 @@
 """Makes the builds that all tests share, while tests run that need none: `python -m tests.prebuild [ARGUMENTS]`.
 
-With arguments Python goes on with these, in the same process, when the builds are there.
+With arguments Python is then started with these, in the same process.
 """
 
 import os
@@ -13,7 +13,7 @@ from octavo.host.journal import Journal
 
 
 def main() -> None:
-    """Ends, and undoes what is half done, when it is told to stop."""
+    """Makes the builds; a signal ends it and removes partial results."""
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     with shared_state(), Journal() as journal:

@@ -1,4 +1,4 @@
-"""Presets as plans whose trials count on a busy machine too: for tests about the way, not about the numbers."""
+"""Presets as plans whose trials also count on a busy machine: for tests of the procedure, not of the numbers."""
 
 import re
 
@@ -16,7 +16,7 @@ shortest_duration = "50%"
 
 
 def tolerant_plan(preset: str, *, loads: int | None = None) -> str:
-    """The text of a preset with thresholds that no machine exceeds, and with so many loads where that is given."""
+    """The text of a preset with thresholds that no machine exceeds, and with this number of loads if given."""
     text = preset_text(preset)
     if loads is not None:
         text = re.sub(r"^loads = \d+$", f"loads = {loads}", text, flags=re.MULTILINE)

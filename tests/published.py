@@ -1,4 +1,4 @@
-"""Where published results lie that tests read, and do not have to be there."""
+"""The location of published results for tests, which may be absent."""
 
 from pathlib import Path
 

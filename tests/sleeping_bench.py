@@ -1,4 +1,4 @@
-"""A bench for fleets that takes time and nothing else: what a host measures is drawn from the cell, load and seed."""
+"""A bench for fleets that only sleeps: a host's measurements are drawn from the cell, load and seed."""
 
 import math
 import os
@@ -17,15 +17,15 @@ from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 
-# While these files are in a host's state directory: its trials fail; those after so many (the file's text) do not end;
-# the one after so many measures no number.
+# While these files are in a host's state directory: its trials fail; trials after this many (the file's text) do not
+# end; the trial after this many measures no number.
 FAILING, HELD, NO_NUMBER = "failing", "held", "no-number"
-# Said to a worker in its environment: seconds a trial, and what its clock is ahead by.
+# Environment variables of a worker: seconds per trial, and how far its clock is ahead.
 SECONDS, AHEAD = "TEST_FLEET_SECONDS", "TEST_FLEET_AHEAD"
 
 
 class SleepingBench:
-    """Each trial is a child that sleeps, journaled as every child, and gone with who started it."""
+    """Each trial is a child that sleeps, journaled like every child, and ended with the process that started it."""
 
     def __init__(self, journal: Journal, seconds: float) -> None:
         self._journal = journal
@@ -66,7 +66,7 @@ class SleepingBench:
 
 
 def _said(file: str) -> float:
-    """How many trials a file says, infinitely many without it."""
+    """The number of trials in a file, infinity without it."""
     try:
         return int((octavo_home() / file).read_text())
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def _said(file: str) -> float:
 
 
 class Clock:
-    """The host's clock, ahead by so many seconds."""
+    """The host's clock, ahead by a number of seconds."""
 
     def __init__(self, ahead: float) -> None:
         self._ahead = ahead
@@ -84,7 +84,7 @@ class Clock:
 
 
 def sleeping(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -> Ready:
-    """Makes a host ready that sleeps."""
+    """Makes a host ready that only sleeps."""
     bench = SleepingBench(journal, float(os.environ.get(SECONDS, "0.2")))
     environment = {"host": {"hostname": order.host, "kernel": "test", "cpu": "test"}}
     return Ready(bench, Clock(float(os.environ.get(AHEAD, "0"))), environment, lambda: None)

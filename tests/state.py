@@ -1,4 +1,4 @@
-"""The tests' state directories: each process has its own, and shares with the others what costs minutes to make."""
+"""The tests' state directories: each process has its own, and shares with the others what takes minutes to make."""
 
 import os
 import shutil
@@ -14,17 +14,17 @@ from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.worker_client import COMPILER_CACHE, compiler_caches
 
-# Builds are the tests' own: a user puts extensions in his.
+# Builds are separate from a user's, who installs extensions in his.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}
 
 DATA_BLOCKS = ("8kB", "4kB", "32kB")
-# What some tests need besides costs seconds in the same tree, and minutes alone.
+# Other builds that some tests need: seconds in the same tree, minutes when made alone.
 _OTHER_WAL = (("8kB", "32kB"), ("4kB", "16kB"))
 
 
 @contextmanager
 def shared_state() -> Generator[Path, None, None]:
-    """OCTAVO_HOME for this process, gone at the end but for what the next one finds."""
+    """OCTAVO_HOME for this process, removed at the end except for what the next process uses."""
     machine = octavo_home()
     # Not below pytest's own directory, which the servers' user may not enter.
     directory = Path(tempfile.mkdtemp(prefix="octavo-test-", dir="/var/tmp"))
@@ -45,7 +45,7 @@ def shared_state() -> Generator[Path, None, None]:
 
 
 def shared_builds(journal: Journal) -> dict[str, Build]:
-    """18 at a smaller, the default and a larger data block, made in one tree where they are not cached."""
+    """18 at a smaller, the default and a larger data block, made in one tree if they are not cached."""
     sizes = [*((size, "8kB") for size in DATA_BLOCKS), *_OTHER_WAL]
     made = ensure_builds([BuildSpec("18", data, wal) for data, wal in sizes], journal)
     return dict(zip(DATA_BLOCKS, made, strict=False))

@@ -1,5 +1,5 @@
-"""What a store does, whichever database it is on: `tests/unit/test_store.py` asks SQLite, and
-`tests/integration/test_team_store.py` a PostgreSQL server of our own builds."""
+"""The tests of a store on any database: `tests/unit/test_store.py` runs them on SQLite, and
+`tests/integration/test_team_store.py` on a PostgreSQL server of our own builds."""
 
 import dataclasses
 import math
@@ -22,10 +22,10 @@ from octavo.store.records import RunRecord, RunStatus, TrialRecord
 from octavo.store.schema import SCHEMA_VERSION
 from octavo.store.store import Store
 
-# Runs a statement of a test's own on the database, and returns its rows.
+# Runs a test's own statement on the database, and returns its rows.
 Sql = Callable[[str], list[tuple[Any, ...]]]
 
-# What makes the tables of this version those of the first one.
+# Turns the tables of this version into those of the first one.
 TO_THE_FIRST_VERSION = (
     "DROP INDEX trial_identity",
     "ALTER TABLE trial DROP COLUMN identity",
@@ -52,7 +52,7 @@ def a_trial(**changes: object) -> TrialRecord:
 
 
 class StoreContract:
-    """The tests; who inherits them has the fixtures `address`, `store` (opened there) and `sql`."""
+    """The tests; subclasses have the fixtures `address`, `store` (opened there) and `sql`."""
 
     def test_what_is_written_is_read_back(self, store: Store) -> None:
         add_run(store, "one")
@@ -171,7 +171,7 @@ class StoreContract:
             reader.add_trial("one", a_trial())
 
     def test_several_write_at_once(self, store: Store, address: StoreAddress) -> None:
-        """Each in a transaction of its own, all with the same documents, in another order."""
+        """Each writes in its own transaction, all with the same documents, in another order."""
         add_run(store, "one")
         settings = [{"number": str(number)} for number in range(5)]
 
@@ -194,7 +194,7 @@ class StoreContract:
         def make() -> None:
             try:
                 Store.open(address).close()
-            except Exception as error:  # whatever it is, the test says so
+            except Exception as error:  # any error, which the test reports
                 failed.append(error)
 
         makers = [Thread(target=make) for _ in range(4)]

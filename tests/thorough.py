@@ -1,4 +1,4 @@
-"""How much campaigns do: a short form each time, all of it under `script/test thorough`."""
+"""The length of campaigns: short by default, in full under `script/test thorough`."""
 
 import os
 
@@ -10,5 +10,5 @@ in_thorough_tests = pytest.mark.skipif(not THOROUGH, reason="script/test thoroug
 
 
 def times(whole: int, short: int) -> int:
-    """How many times a campaign tries: `whole` when the tests are thorough, else `short`."""
+    """The number of tries of a campaign: `whole` if the tests are thorough, otherwise `short`."""
     return whole if THOROUGH else short

@@ -1,7 +1,7 @@
-"""Programs that some tests need. Without one the test is skipped, and says which; under OCTAVO_STRICT=1 it fails.
+"""Programs that some tests need. Without one the test is skipped, with its name; under OCTAVO_STRICT=1 it fails.
 
-`script/bootstrap --for-tests` installs all of them. CI sets OCTAVO_STRICT, so that a test that ran yesterday does not
-stop running in silence. What a kernel, a right or the network lacks is a skip there, too.
+`script/bootstrap --for-tests` installs all of them. CI sets OCTAVO_STRICT, so that no test is silently skipped
+because of a missing program. A missing kernel feature, privilege or network is a skip there, too.
 """
 
 import os
@@ -27,12 +27,12 @@ def reason(*names: str) -> str:
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
-    """Skips a test without any of these programs; they are other names of one thing."""
+    """Skips a test if none of these programs is installed; the names are alternatives for one program."""
     return pytest.mark.skipif(found(*names) is None, reason=reason(*names))
 
 
 def as_failure(report: pytest.TestReport) -> None:
-    """Makes a skip for a missing program a failure where that is asked for."""
+    """Turns a skip for a missing program into a failure if OCTAVO_STRICT requires it."""
     if STRICT and report.skipped and isinstance(report.longrepr, tuple):
         text = report.longrepr[2].removeprefix("Skipped: ")
         if text.startswith(_MISSING):

@@ -1,1 +1,1 @@
-"""Killing Octavo, and taking its disks away, at random moments; what is then lost, left behind, and resumed."""
+"""Kills Octavo and fails its disks at random moments; records what is then lost, left behind, and resumed."""

@@ -1,4 +1,4 @@
-"""Filesystems that fill up or turn read-only under Octavo, and a server that the OOM killer takes."""
+"""Filesystems that fill up or become read-only while Octavo runs, and a server that the OOM killer kills."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from .fingerprint import Ours, take
 from .victim import Row, Trial, check_ended, newest, octavo, put_back
 
 _MB = 1024**2
-# A fault that a user meets ends the command with one of these: the host cannot do it, or trials failed.
+# A command that meets a fault ends with one of these exit codes: the host cannot do it, or trials failed.
 _FAILED = (1, 3, 4)
 _PLAN = """
 name = "faults"
@@ -61,7 +61,7 @@ def tmpfs(place: Path, megabytes: int) -> Generator[Path, None, None]:
 
 @contextmanager
 def loop(place: Path, image: Path, megabytes: int) -> Generator[str, None, None]:
-    """A filesystem on a loop device, mounted there. Gives the device."""
+    """A filesystem on a loop device, mounted at `place`. Yields the device."""
     with image.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, megabytes * _MB)
     subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
@@ -83,14 +83,14 @@ def loop(place: Path, image: Path, megabytes: int) -> Generator[str, None, None]
 
 
 def _share(home: Path, with_home: Path) -> None:
-    """The builds and sources of one state directory for another."""
+    """Shares the builds and sources of one state directory with another."""
     for link in home.iterdir():
         if link.is_symlink():
             (with_home / link.name).symlink_to(link.resolve())
 
 
 def _fill(directory: Path) -> Path:
-    """Takes whatever is free there, in a file that it gives."""
+    """Fills the filesystem's free space with a file, and returns that file."""
     ballast = directory / "ballast"
     with ballast.open("ab", buffering=0) as file, suppress(OSError):
         while file.write(bytes(_MB)):
@@ -102,7 +102,8 @@ def _fill(directory: Path) -> Path:
 
 
 def _until_it_fails(row: Row, ours: Ours, home: Path, fail: Callable[[], object]) -> set[Trial]:
-    """A run of which, after its first trial, a disk fails: it ends in one line. Returns the trials it reported."""
+    """A run one of whose disks fails after the first trial: it ends with a one-line error. Returns the trials that it
+    reported."""
     plan = ours.place / f"{home.name}.toml"
     plan.write_text(_SIMPLE)
     failed: list[str] = []
@@ -121,7 +122,7 @@ def _until_it_fails(row: Row, ours: Ours, home: Path, fail: Callable[[], object]
 
 
 def _resumes(row: Row, ours: Ours, home: Path, reported: set[Trial]) -> None:
-    """The newest run has what it reported, and goes on to its end."""
+    """Checks that the newest run has the trials that it reported, and can be resumed to its end."""
     before = newest(home)
     row.lost += len(reported - (before.finished if before else set()))
     row.to_resume += 1
@@ -147,7 +148,7 @@ def full_home(ours: Ours, home: Path) -> Row:
 
 
 def full_from_the_start(ours: Ours, home: Path) -> Row:
-    """The state directory's filesystem has no room for anything: a run, a build, a report."""
+    """The state directory's filesystem has no free space at all: a run, a build, a report."""
     row = Row("state directory full from the start")
     plan = ours.place / "full-before.toml"
     plan.write_text(_SIMPLE)
@@ -161,13 +162,13 @@ def full_from_the_start(ours: Ours, home: Path) -> Row:
             put_back(row, ours, small, before)
         ballast.unlink()
         row.to_resume += 1
-        # What was half made then does not stand in the way of what comes.
+        # Partial results must not obstruct later commands.
         row.resumed += octavo(ours, small, "runs").code == 0
     return row
 
 
 def full_runtime_directory(ours: Ours, home: Path) -> Row:
-    """No room for a socket's directory: /run is full, in a mount namespace of the command's own."""
+    """No space for a socket's directory: /run is full, in a mount namespace of the command's own."""
     row = Row("runtime directory full", kills=1)
     before = take(ours)
     plan = ours.place / "runtime.toml"
@@ -183,7 +184,7 @@ def full_runtime_directory(ours: Ours, home: Path) -> Row:
 
 
 def full_report_target(ours: Ours, home: Path) -> Row:
-    """No room for a page: what was there before stays, and the next one is whole."""
+    """No space for a page: the previous page is kept, and the next one is complete."""
     row = Row("target of a report full", kills=1)
     before = take(ours)
     if newest(home) is None:
@@ -207,7 +208,7 @@ def full_report_target(ours: Ours, home: Path) -> Row:
 
 
 def full_io_target(ours: Ours, home: Path) -> Row:
-    """No room for the file that `octavo io --make` makes: there is none then, and it is made when there is."""
+    """No space for the file of `octavo io --make`: no file is left; with free space again, it is made."""
     row = Row("target of io --make full", kills=1)
     before = take(ours)
     with loop(ours.place / "io-target", ours.place / "io-target.image", 96):
@@ -226,7 +227,7 @@ def full_io_target(ours: Ours, home: Path) -> Row:
 
 
 def read_only_store(ours: Ours, home: Path) -> Row | None:
-    """The disk of the state directory takes no more writes after the first trial. None where there is no such disk."""
+    """The disk of the state directory becomes read-only after the first trial. None if such a disk cannot be made."""
     if cannot_make("ext4") is not None:
         return None
     row = Row("store's disk read-only during a run")
@@ -237,7 +238,7 @@ def read_only_store(ours: Ours, home: Path) -> Row | None:
         before = take(ours)
         reported = _until_it_fails(row, ours, small, partial(_turn_read_only, device))
         ours.learn(small)
-        # As an administrator does: stop what uses it, check, mount again.
+        # What an administrator does: stop its users, check the filesystem, mount it again.
         octavo(ours, home, "host", "restore")
         subprocess.run(["umount", small], check=True)
         subprocess.run(["fsck.ext4", "-p", "-f", device], check=False, capture_output=True)
@@ -249,12 +250,13 @@ def read_only_store(ours: Ours, home: Path) -> Row | None:
 
 
 def _turn_read_only(device: str) -> None:
-    """As after an error of the disk (ext4(5), errors=remount-ro)."""
+    """As the kernel does after a disk error (ext4(5), errors=remount-ro)."""
     Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
 
 
 def killed_for_memory(ours: Ours, home: Path) -> Row | None:
-    """A statement that needs more than the server's limit: its trial fails, the others stay. None without limits."""
+    """A statement that needs more than the server's limit: its trial fails, the others are kept. None without
+    limits."""
     if memory_controller() is None:
         return None
     row = Row("server OOM-killed", kills=1)

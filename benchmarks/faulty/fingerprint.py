@@ -1,8 +1,8 @@
-"""What a host looks like where Octavo may change it; of things that others make too, only those that can be ours.
+"""The state of a host where Octavo may change it; of objects that others also make, only those that may be ours.
 
-Processes, mounts, loop devices, control groups, sockets and files are ours by a token or a path. Shared memory is in
-namespaces of ours (`apart`). The kernel's settings and swap are everybody's: what no journal of ours has ever had is
-others', and what changes while nothing of ours runs.
+Processes, mounts, loop devices, control groups, sockets and files are identified as ours by a token or a path. Shared
+memory is in namespaces of ours (`apart`). Kernel settings and swap are global: a value that is in no journal of ours is
+attributed to others, and so is every change made while nothing of ours runs.
 """
 
 import ctypes
@@ -36,24 +36,24 @@ _SYSFS = (
     "block/*/queue/nr_requests",
     "fs/cgroup/blkio/blkio.throttle.*_device", "fs/cgroup/cgroup.subtree_control", "kernel/tracing/instances/octavo*",
 )  # fmt: skip
-# Counters of what khugepaged has done.
+# Counters of khugepaged's work.
 _NO_SETTINGS = frozenset({"pages_collapsed", "full_scans"})
 _PUBLIC = ("/tmp", "/var/tmp", "/run", "/run/octavo", "/dev/shm")  # noqa: S108
 _GROUPS = ("", "memory", "unified", "freezer", "blkio", "cpuset")
 _NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000  # CLONE_NEWNS, CLONE_NEWIPC (unshare(2))
-# What others change, too, begins with this.
+# Names of things that others also change begin with one of these.
 _EVERYBODYS = ("/", "swap ", "device ")
 _ANY = "any"
-# What others have changed meanwhile may take so long to go back.
+# The longest wait until changes by others are undone.
 _OTHERS_SECONDS = 300.0
 _BETWEEN_LOOKS_SECONDS = 1.0
 
 
 @dataclass
 class Ours:
-    """What is known to be of this campaign: its directory, and the tokens of the commands that it started.
+    """What is known to belong to this campaign: its directory, and the tokens of the commands that it started.
 
-    In the directory a temporary one is for files outside of every state directory (TMPDIR).
+    The directory contains a temporary one (TMPDIR), for files outside of every state directory.
     """
 
     place: Path
@@ -67,16 +67,16 @@ class Ours:
 
     @property
     def temporary(self) -> Path:
-        """What TMPDIR is for the commands."""
+        """The value of TMPDIR for the commands."""
         return self.place / "tmp"
 
     def learn(self, home: Path) -> None:
-        """Notes the tokens of the journals that are there now, and what they name of the kernel's."""
+        """Records the tokens of the existing journals, and the kernel settings that these name."""
         for path in (home / "journal").glob("*.jsonl"):
             self.tokens.add(path.stem)
             with suppress(OSError):
                 for line in path.read_text(errors="replace").splitlines():
-                    with suppress(ValueError):  # the last one is being written
+                    with suppress(ValueError):  # the last line may be incomplete
                         self._note(json.loads(line))
 
     def _note(self, entry: dict[str, Any]) -> None:
@@ -92,14 +92,15 @@ class Ours:
             self.wrote.setdefault(str(path), set()).add(text if isinstance(text, str) else _ANY)
 
     def is_others(self, name: str, value: str) -> bool:
-        """Whether this is a setting, or swap, that no command of ours has made so."""
+        """Whether `name` is a setting, or swap, with a value that no command of ours has set."""
         wrote = self.wrote.get(name, set())
         return name.startswith(_EVERYBODYS) and _ANY not in wrote and _in_force(value) not in wrote
 
 
 def apart() -> None:
-    """Gives this process mounts and shared memory of its own, without what others have mounted of volumes: a copy would
-    keep their loop devices busy. In a container that does not allow it, what others leave there counts as ours."""
+    """Gives this process its own mounts and shared memory, without volumes mounted by others: a copy of these mounts
+    would keep their loop devices busy. In a container that does not permit this, what others leave there counts as
+    ours."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_MOUNTS | _NEW_IPC) != 0:
         return
@@ -111,15 +112,16 @@ def apart() -> None:
 
 
 def attach_once(image: Path) -> None:
-    """Attaches an image to every loop device that has none, and takes it off again.
+    """Attaches an image to every free loop device, and detaches it again.
 
-    When a device gets its first image the kernel chooses its readahead, and keeps that: nobody's change.
+    The kernel chooses a device's readahead when the device gets its first image, and keeps it: that is not a change by
+    anyone.
     """
     with image.open("wb") as file:
         file.truncate(1024**2)
     for device in sorted(Path("/sys/block").glob("loop*")):
         name = f"/dev/{device.name}"
-        if not (device / "loop").exists():  # one that others take meanwhile is refused
+        if not (device / "loop").exists():  # a device that others attach meanwhile is refused
             attached = subprocess.run(["losetup", "--direct-io=on", name, image], check=False, capture_output=True)
             if attached.returncode == 0:
                 subprocess.run(["losetup", "--detach", name], check=True)
@@ -127,7 +129,7 @@ def attach_once(image: Path) -> None:
 
 
 def take(ours: Ours) -> dict[str, str]:
-    """Everything by its name, as text. What is equal before and after was put back."""
+    """The whole state as text, by name. What is equal before and after was restored."""
     found = _everybodys()
     found |= {f"mount {mount.target}": mount.source for mount in mounts() if mount.target.is_relative_to(ours.place)}
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
@@ -140,12 +142,12 @@ def take(ours: Ours) -> dict[str, str]:
 
 
 def _in_force(text: str) -> str:
-    """Of a setting's choices the one in brackets."""
+    """The choice of a setting that is in brackets, which is the active one."""
     return text.partition("[")[2].partition("]")[0] or text
 
 
 def before_a_command(ours: Ours, before: dict[str, str]) -> None:
-    """Takes into `before` what others have changed since something of ours had last ended."""
+    """Copies into `before` what others have changed since the last process of ours ended."""
     now = _everybodys()
     for name in ours.everybodys.keys() | now.keys() if ours.everybodys else ():
         if name not in now:
@@ -156,7 +158,7 @@ def before_a_command(ours: Ours, before: dict[str, str]) -> None:
 
 
 def left_for_good(ours: Ours, before: dict[str, str]) -> list[str]:
-    """What is not as it was, now that everything of ours has ended; what others change, or put back, is waited for."""
+    """The differences that remain after everything of ours has ended; waits for changes by others to be undone."""
     ours.everybodys = _everybodys()
     deadline = time.monotonic() + _OTHERS_SECONDS
     while True:
@@ -168,7 +170,7 @@ def left_for_good(ours: Ours, before: dict[str, str]) -> list[str]:
 
 
 def difference(ours: Ours, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """A line for everything that is not as it was, and not others'."""
+    """A line for every difference that others did not cause."""
     return [
         f"{name}: {before.get(name, 'not there')!r} became {after.get(name, 'not there')!r}"
         for name in sorted(before.keys() | after.keys())
@@ -192,7 +194,7 @@ def _values() -> Iterator[tuple[str, str]]:
 
 
 def _processes(ours: Ours) -> Iterator[tuple[int, str]]:
-    """Those with one of our tokens, or that work in our directory, without ourselves."""
+    """Processes with one of our tokens, or with a working directory in ours, except ourselves."""
     place, marks = os.fsencode(ours.place), [f"OCTAVO_TOKEN={token}".encode() for token in ours.tokens]
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) in (os.getpid(), os.getppid()):
@@ -220,7 +222,7 @@ def _sockets(ours: Ours) -> Iterator[str]:
 
 
 def _files(ours: Ours) -> Iterator[str]:
-    """Files of ours outside of the home, and what must not stay inside of it."""
+    """Files of ours outside of the state directory, and those inside it that must not remain."""
     for directory in map(Path, _PUBLIC):
         for path in directory.glob("*"):
             if any(token[:8] in path.name for token in ours.tokens):
@@ -232,7 +234,7 @@ def _files(ours: Ours) -> Iterator[str]:
 
 
 def _shared_memory() -> Iterable[str]:
-    """PostgreSQL's: System V segments that nobody uses any more, and POSIX ones whose server is gone."""
+    """PostgreSQL's shared memory: System V segments that nobody uses any more, and POSIX ones without a server."""
     for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7 and fields[6] == "0":
@@ -242,7 +244,7 @@ def _shared_memory() -> Iterable[str]:
 
 
 def _mapped() -> set[str]:
-    """The POSIX shared memory of PostgreSQL servers that live."""
+    """The POSIX shared memory of running PostgreSQL servers."""
     found: set[str] = set()
     for entry in Path("/proc").glob("[0-9]*/maps"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Kills at random moments: of a run that turns every knob, of `hugepages apply`, `build` and `io --make`."""
+"""Kills at random moments: of a run that changes every knob, of `hugepages apply`, `build` and `io --make`."""
 
 import json
 import os
@@ -20,14 +20,14 @@ from octavo.knobs.base import not_writable
 from .fingerprint import Ours, before_a_command, take
 from .victim import KILLED, Row, Stored, Trial, check_ended, draw_kills, newest, octavo, put_back
 
-# So many kills of one run before it is brought to its end.
+# The number of kills of one run before it is completed.
 _KILLS_OF_A_RUN = 3
-# Every so many runs make their loads anew, so that kills meet those, too.
+# One of this many runs makes its loads anew, so that kills also hit the loading.
 _LOADS_ANEW_EVERY = 4
 
 
 def plan_of_every_knob(data_blocks: Sequence[str]) -> str:
-    """A plan of a trial of seconds at each data block, with every knob that this host has."""
+    """A plan with a trial of seconds at each data block, with every knob that this host has."""
     cpus = sorted(os.sched_getaffinity(0))
     levels = {
         "thp": "madvise", "shmem_thp": "advise", "thp_defrag": "defer", "khugepaged": "4096/20s", "readahead": "128kB",
@@ -80,7 +80,7 @@ fewest_transactions = 1
 def run_of_every_knob(
     ours: Ours, home: Path, draw: random.Random, count: int, data_blocks: Sequence[str] = ("4kB", "8kB")
 ) -> Row:
-    """Runs that are killed and resumed, and killed again, and then brought to their end."""
+    """Runs that are repeatedly killed and resumed, and then completed."""
     row = Row("a run with every knob")
     plan = home / "faults.toml"
     plan.write_text(plan_of_every_knob(data_blocks))
@@ -93,7 +93,7 @@ def run_of_every_knob(
         return row
     put_back(row, ours, home, before, counted=False)
     over = {first.run}
-    run: Stored | None = None  # the one that is killed, once it is in the store
+    run: Stored | None = None  # the run to be killed, once it is in the store
     reported: set[Trial] = set()
     of_this_run = begun = 0
     for part in draw_kills(draw, count, 1.0):
@@ -115,7 +115,7 @@ def run_of_every_knob(
         check_ended(row, ended, allowed=KILLED, kill=kill)
         put_back(row, ours, home, before, kill)
         stored = newest(home)
-        if stored is None or stored.run in over:  # killed before there was a run
+        if stored is None or stored.run in over:  # killed before the run was stored
             continue
         of_this_run += 1
         reported = _kept(row, reported | ended.trials, stored)
@@ -130,7 +130,7 @@ def run_of_every_knob(
 
 
 def _kept(row: Row, reported: set[Trial], stored: Stored) -> set[Trial]:
-    """Counts the trials that were said to be finished and are not in the store; returns the others."""
+    """Counts the trials that were reported as finished and are not in the store; returns the others."""
     row.lost += len(reported - stored.finished)
     return reported & stored.finished
 
@@ -138,7 +138,7 @@ def _kept(row: Row, reported: set[Trial], stored: Stored) -> set[Trial]:
 def _to_its_end(
     row: Row, ours: Ours, home: Path, before: dict[str, str], stored: Stored, reported: set[Trial], *, interrupted: bool
 ) -> None:
-    """Resumes a run that was interrupted, unless it has gone to its end since; it keeps what it had, and ends whole."""
+    """Resumes an interrupted run, unless it has completed; its trials must be kept, and it must end complete."""
     if stored.status == "finished":
         row.to_resume += interrupted
         row.resumed += interrupted and not stored.others
@@ -158,7 +158,7 @@ def _to_its_end(
 
 
 def hugepages_apply(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
-    """Pages for a stopped cluster, taken and given back; a change that was whole when the kill came is kept."""
+    """Huge pages for a stopped cluster, applied and undone; a change that was complete before the kill is kept."""
     row = Row("octavo hugepages apply")
     place = ours.place / "cluster"
     programs = _programs(home)
@@ -185,7 +185,7 @@ def hugepages_apply(ours: Ours, home: Path, draw: random.Random, count: int) -> 
         ended = octavo(ours, home, *arguments, kill=kill)
         row.kills += 1
         check_ended(row, ended, allowed=KILLED, kill=kill)
-        if (home / "huge_pages.json").exists():  # applied: that is no leftover, and undone as a user would
+        if (home / "huge_pages.json").exists():  # applied: no leftover; undone as a user would
             _give_back(row, ours, home)
         put_back(row, ours, home, before, kill)
     return row
@@ -197,15 +197,15 @@ def _give_back(row: Row, ours: Ours, home: Path) -> None:
 
 
 def _programs(home: Path) -> Path:
-    """Where the programs of a build are, which the runs have made."""
+    """The directory of a build's programs; the runs have made the build."""
     return next(path.parent for path in sorted((home / "builds").glob("*/bin/initdb")))
 
 
 def build_of_a_matrix(ours: Ours, home: Path, draw: random.Random, count: int, sizes: list[str]) -> Row:
-    """Many builds out of one tree: what was published before a kill stays, and the next command makes the rest."""
+    """Many builds from one tree: those published before a kill are kept, and the next command makes the others."""
     from tests.integration.tiny_postgres import write_tarball
 
-    del home  # it makes builds of its own
+    del home  # it makes its own builds
     row = Row("octavo build --matrix")
     own = ours.place / "builder"
     own.mkdir(mode=0o755)
@@ -244,7 +244,7 @@ def _published(home: Path) -> set[str]:
 
 
 def io_make(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
-    """A file of its own that is made and read; beside it nothing may stay, and the next command makes it whole."""
+    """A new file that is made and read; no other file may remain, and the next command completes it."""
     row = Row("octavo io --make")
     place = ours.place / "io"
     place.mkdir()
@@ -264,7 +264,7 @@ def io_make(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
         put_back(row, ours, home, before, kill)
         row.left += [f"file {path}" for path in place.iterdir() if path != file]
         row.to_resume += 1
-        # A file that is there is whole.
+        # A file that exists is complete.
         again = octavo(ours, home, *(("io", file, "--verify", "--policy", "run") if file.exists() else arguments))
         row.resumed += again.code == 0
         check_ended(row, again, allowed=[0], kill=kill)

@@ -1,4 +1,4 @@
-"""Octavo's command line as a victim: started, killed at a moment, restored after, and what it had reported by then."""
+"""A command of Octavo that is started and killed at some moment; what it had reported by then; the restored host."""
 
 import os
 import random
@@ -23,23 +23,23 @@ from .fingerprint import Ours, difference, left_for_good, take
 ROOT = Path(__file__).parents[2]
 Way = Literal["SIGKILL", "SIGTERM", "SIGINT twice"]
 WAYS: tuple[Way, ...] = ("SIGKILL", "SIGTERM", "SIGINT twice")
-# A command that ends by itself before its kill ends well; one that is killed ends by the signal, or as interrupted.
+# Allowed exit codes: success, if the command ends before its kill; otherwise the signal, or that of an interrupt.
 KILLED = (0, -9, -15, -2, 130)
 
 Trial = tuple[int, str]
 
 _REPORTED = re.compile(r"^round (\d+), trial \d+ of \d+: (.+?): tps ")
-# After a signal that may clean up.
+# The time to clean up after a signal.
 _PATIENCE_SECONDS = 60.0
 _BETWEEN_LOOKS_SECONDS = 0.5
 _BETWEEN_JOURNALS_SECONDS = 0.05
-# The moments are drawn from the whole of a command, and a little more: what it does last is met, too.
+# Moments are drawn from the whole duration of a command and a little more, so that its last actions are hit, too.
 _BEYOND = 1.03
 
 
 @dataclass
 class Row:
-    """A line of the table. `problems` are what nothing of the kind may happen: tracebacks, hangs, refused resumes."""
+    """A row of the table. `problems`: tracebacks, hangs, refused resumes, none of which may happen."""
 
     scenario: str
     kills: int = 0
@@ -52,26 +52,26 @@ class Row:
     problems: list[str] = field(default_factory=list[str])
 
     def sound(self) -> bool:
-        """Whether nothing was lost or left, and all resumed."""
+        """Whether nothing was lost or left, and all interrupted work was resumed."""
         return not self.lost and not self.left and not self.problems and self.resumed == self.to_resume
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """When in seconds, how, and the seconds from there to the second signal."""
+    """The seconds until the first signal, the kind of kill, and the seconds from the first to the second signal."""
 
     after: float
     way: Way
     again: float
 
     def __str__(self) -> str:
-        """As a problem names it."""
+        """The text in a problem."""
         return f"{self.way} after {self.after:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended: its exit code (negative: a signal), its lines, and seconds."""
+    """The end of a command: its exit code (negative: a signal), its lines, and its duration in seconds."""
 
     code: int
     lines: Sequence[str]
@@ -79,7 +79,7 @@ class Ended:
 
     @property
     def trials(self) -> set[Trial]:
-        """The trials that it reported finished: round and cell."""
+        """The trials that it reported as finished: round and cell."""
         return {(int(found[1]), found[2]) for line in self.lines if (found := _REPORTED.match(line))}
 
     @property
@@ -89,7 +89,7 @@ class Ended:
 
 
 def draw_kills(draw: random.Random, count: int, longest: float) -> list[Kill]:
-    """So many kills, the ways in turn; one moment out of each equal part of the whole time, in random order."""
+    """That many kills, each way in turn; one moment from each equal part of the whole duration, in random order."""
     parts = draw.sample(range(count), count)
     return [
         Kill(
@@ -109,7 +109,7 @@ def octavo(
     on_line: Callable[[str, subprocess.Popen[str]], None] | None = None,
     before: Sequence[str] = (),
 ) -> Ended:
-    """Runs `./octavo`, after the words `before`; `on_line` sees what it says. Waits while another run measures here."""
+    """Runs `./octavo`, preceded by the words `before`; `on_line` gets its output. Waits while another run measures."""
     while True:
         ended = _once(ours, home, [*before, str(ROOT / "octavo"), *map(str, arguments)], kill, on_line)
         if ended.code != HostError.exit_code or "is measuring on this host" not in ended.last:
@@ -118,7 +118,7 @@ def octavo(
 
 
 def _wait_for_the_host() -> None:
-    """Until nobody holds the run lock."""
+    """Waits until nobody holds the run lock."""
     while True:
         try:
             with host_lock():
@@ -156,7 +156,7 @@ def _once(
                 if on_line:
                     on_line(lines[-1], process)
         code = process.wait()
-    except BaseException:  # we are interrupted ourselves: it cleans up, or restore does
+    except BaseException:  # we were interrupted: the command cleans up, or restore does
         process.terminate()
         process.wait()
         raise
@@ -175,7 +175,7 @@ def _watch(ours: Ours, home: Path, over: threading.Event) -> None:
 
 
 def _kill(ours: Ours, home: Path, process: subprocess.Popen[str], kill: Kill, hung: list[Kill]) -> None:
-    """The signal, and for SIGINT a second one; whoever does not end then is killed, and that is noted."""
+    """Sends the signal, for SIGINT twice; a process that does not end then is killed, and recorded as hung."""
     first = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT twice": signal.SIGINT}[kill.way]
     steps = [(kill.after, first), *([(kill.again, first)] if kill.way == "SIGINT twice" else [])]
     for seconds, number in steps:
@@ -196,10 +196,10 @@ def _kill(ours: Ours, home: Path, process: subprocess.Popen[str], kill: Kill, hu
 def put_back(
     row: Row, ours: Ours, home: Path, before: dict[str, str], kill: Kill | None = None, *, counted: bool = True
 ) -> None:
-    """Looks at the host after a kill or a fault, restores it where that is needed, and counts.
+    """Compares the host after a kill or a fault, restores it if necessary, and counts.
 
-    Only a SIGKILL may leave work for the restore: after any other signal the command puts everything back itself, and
-    so does one that ends as it should, which is not `counted`.
+    Only a SIGKILL may leave work for the restore: after any other signal the command restores everything itself, and so
+    does one that ends normally, which is not `counted`.
     """
     ours.learn(home)
     found = difference(ours, before, take(ours))
@@ -229,7 +229,7 @@ def _told(row: Row, kill: Kill | None, what: str) -> None:
 
 
 def check_ended(row: Row, ended: Ended, *, allowed: Sequence[int], kill: Kill | None = None) -> None:
-    """Notes a traceback, a hang, or an exit code that is none of those."""
+    """Records a traceback, a hang, or an exit code that is not allowed."""
     when = f" ({kill})" if kill else ""
     if any("Traceback" in line for line in ended.lines):
         row.problems.append(f"a traceback{when}: {ended.last}")
@@ -239,9 +239,10 @@ def check_ended(row: Row, ended: Ended, *, allowed: Sequence[int], kill: Kill | 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The newest run of a store: its id and status, its trials that ended well and otherwise, and seconds.
+    """The newest run of a store: its id and status, its trials that ended well, the others, and two durations in
+    seconds.
 
-    Those until its first trial began, and those of all its trials.
+    `preparing` is the time until its first trial began, `measuring` that of all its trials.
     """
 
     run: str
@@ -253,7 +254,7 @@ class Stored:
 
 
 def newest(home: Path) -> Stored | None:
-    """What the store has of the newest run; None before there is one."""
+    """The newest run in the store; None if there is none."""
     if not (home / "octavo.sqlite").exists():
         return None
     with closing(sqlite3.connect(home / "octavo.sqlite", timeout=60)) as store:

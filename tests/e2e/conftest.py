@@ -1,4 +1,4 @@
-"""What tests of the whole command import."""
+"""Imports for tests of the whole command."""
 
 from tests.conftest import ROOT, Octavo
 

@@ -1,4 +1,4 @@
-"""What can go wrong around a run: a disk that fills up, a server that the OOM killer takes."""
+"""External faults during a run: a disk that fills up, a server that the OOM killer kills."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _SHARED = ("builds", "sources", COMPILER_CACHE)
 
 @pytest.fixture
 def small_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory on a filesystem of its own, of 1 GB."""
+    """A state directory on a separate filesystem of 1 GB."""
     place = Path(tempfile.mkdtemp(prefix="octavo-test-", dir="/var/tmp"))
     try:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g,mode=755", "octavo-test", place], check=True)
@@ -40,7 +40,7 @@ def small_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def fill_up(ballast: Path) -> None:
-    """Takes whatever is free, also what came free since."""
+    """Takes all free space, including space that was freed since."""
     with ballast.open("ab", buffering=0) as file, suppress(OSError):
         while file.write(bytes(1024**2)):
             pass
@@ -76,7 +76,7 @@ def test_a_disk_that_fills_up_stops_the_run_and_costs_no_finished_trial(
     before = [trial["id"] for trial in stored if trial["status"] == "ok"]
     assert len(before) >= 2
     resumed = octavo("run", "--resume", "last")
-    # A trial that others disturbed is invalid, and tells nothing about what a full disk costs.
+    # A trial that others disturbed is invalid, and does not show the effect of a full disk.
     assert resumed.returncode in (0, 4), resumed.stderr
     trials = trials_of_last_run(octavo)
     assert sum(trial["status"] in ("ok", "invalid") for trial in trials) >= 6

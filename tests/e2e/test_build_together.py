@@ -33,7 +33,7 @@ def test_the_matrix_is_built_proved_and_listed(octavo: Octavo, own_home: Path, t
     assert "42 cached" in again.stderr
     assert again.stdout == ended.stdout
     row = octavo("build", "--matrix", "--data-block", "8kB", "--source", tarball)
-    assert len(row.stdout.split()) == 7  # what is named stays
+    assert len(row.stdout.split()) == 7  # named builds are kept
     listed = json.loads(octavo("build", "ls", "--format", "json").stdout)
     assert {(row["data_block"], row["wal_block"]) for row in listed} > {("1kB", "64kB"), ("32kB", "1kB")}
     assert sorted(row["path"] for row in listed) == sorted(prefixes)

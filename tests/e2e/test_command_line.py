@@ -1,4 +1,4 @@
-"""A user's first minute: help, listings, and mistakes told in one line."""
+"""A user's first minute: help, listings, and mistakes reported in one line."""
 
 import json
 import re

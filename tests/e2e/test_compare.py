@@ -1,4 +1,4 @@
-"""Runs compared on the command line: exit codes, formats, and names that are hostile."""
+"""Runs compared on the command line: exit codes, formats, and hostile names."""
 
 import json
 import random
@@ -29,7 +29,7 @@ HOSTILE = '<script>alert("x")</script>'
 def write(
     path: Path, seed: int, speed: float, *, rounds: int = 6, deviation: float = 0.005, mode: str = "reads"
 ) -> Path:
-    """Pages of 4 and 8 kB on three loads; all cells are so many times as fast."""
+    """Pages of 4 and 8 kB on three loads; `speed` is a factor for all cells."""
     source = random.Random(seed)
     lines = ["bs,mode,load,tps"]
     for number in range(rounds):
@@ -48,7 +48,7 @@ def imported(octavo: Octavo, tmp_path: Path) -> "Importer":
 
 
 class Importer:
-    """A store of its own with the runs of files."""
+    """A separate store with the runs of files."""
 
     def __init__(self, octavo: Octavo, directory: Path) -> None:
         self._octavo, self._directory = octavo, directory

@@ -1,4 +1,4 @@
-"""The demo's preset, shortened to seconds a trial, and everything that shows it again."""
+"""The demo's preset, shortened to seconds per trial, and all commands that show it again."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ _BROWSER = found(*BROWSERS)
 
 @pytest.fixture(scope="module")
 def demo(home: Path, builds: dict[str, Build]) -> subprocess.CompletedProcess[str]:
-    """The preset, but for shorter trials that are believed on a busy machine too, and a fixed number of rounds."""
+    """The preset, with shorter trials that are also valid on a busy machine, and a fixed number of rounds."""
     del builds  # made before
     plan = home / "demo.toml"
     preset = tolerant_plan("oltp-blocks-demo", loads=2)
@@ -74,7 +74,7 @@ def test_progress_is_shown_all_the_time(demo: subprocess.CompletedProcess[str]) 
     trials = re.findall(r"^round (\d), trial (\d) of 6: data_block=\dkB mode=.*: tps [\d,]+", demo.stderr, re.MULTILINE)
     assert [tuple(map(int, trial)) for trial in trials] == [(r, number) for r in (1, 2, 3) for number in range(1, 7)]
     assert "ratio so far" in demo.stderr
-    assert "preparing build" not in demo.stderr  # the cache has them
+    assert "preparing build" not in demo.stderr  # they are in the cache
 
 
 def test_the_json_keeps_its_contract(document: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def test_the_control_has_loads_of_its_own(document: dict[str, Any]) -> None:
 
 
 def test_the_ratio_is_the_mean_of_rounds_ratios(document: dict[str, Any]) -> None:
-    """Computed anew from the raw trials, by other code than the product's."""
+    """Computed from the raw trials, by other code than Octavo's."""
     tps = {
         (trial["cell"], trial["round"]): observation["value"]
         for trial in document["trials"]
@@ -148,7 +148,7 @@ def test_runs_lists_it(octavo: Octavo, document: dict[str, Any]) -> None:
 
 
 def complaints(page: Path, tmp_path: Path) -> list[str]:
-    """What the page writes to the browser's console when it is opened with the network off."""
+    """The messages in the browser's console when the page is opened without a network."""
     assert _BROWSER is not None
     offline = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--map-root-user"]
     finished = subprocess.run(
@@ -170,7 +170,7 @@ def test_the_page_opens_without_a_network_and_without_complaint(
     demo: subprocess.CompletedProcess[str], tmp_path: Path
 ) -> None:
     assert complaints(Path(demo.stdout.split("report: ")[1].strip()), tmp_path) == []
-    # The same look at a page that does complain.
+    # The same check of a page that does complain.
     bad = tmp_path / "bad.html"
     bad.write_text("<!doctype html><script>missing()</script><img src='https://example.invalid/x.png'>")
     assert any("missing is not defined" in line for line in complaints(bad, tmp_path))

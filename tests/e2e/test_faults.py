@@ -17,7 +17,7 @@ _SCENARIOS = ("a run with every knob", "octavo hugepages apply", "octavo build -
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_kills_and_full_disks_cost_nothing(builds: dict[str, Build], machine: Path) -> None:
-    """More than a minute: every kill is followed by a restore, and by the command that goes on to its end."""
+    """More than a minute: every kill is followed by a restore, and by the command that completes the work."""
     assert builds, "what the runs need"
     ended = subprocess.run(
         [sys.executable, ROOT / "benchmarks/faults.py", "--quick"],

@@ -1,4 +1,4 @@
-"""`octavo host`, and `octavo host restore` after a kill -9: what it puts back, what it leaves to others."""
+"""`octavo host`, and `octavo host restore` after a kill -9: what it restores, and what it leaves to others."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from octavo.host import loop_volume, mounts
 _DEFRAG = Path("/sys/kernel/mm/transparent_hugepage/defrag")
 _SLEEP = Path("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs")
 
-# Turns two values and makes a volume, then is killed.
+# Changes two values and makes a volume, then is killed.
 _VICTIM = """
 import os, signal
 from octavo import knobs
@@ -40,7 +40,7 @@ as_root = pytest.mark.skipif(
 
 @pytest.fixture
 def values() -> Iterator[tuple[str, str]]:
-    """What the two values were; put back whatever happens."""
+    """The two original values; restored whatever happens."""
     before = _SLEEP.read_text(), _DEFRAG.read_text().partition("[")[2].partition("]")[0]
     yield before
     _SLEEP.write_text(before[0])
@@ -48,7 +48,7 @@ def values() -> Iterator[tuple[str, str]]:
 
 
 def killed() -> Path:
-    """The directory of the volume that a killed command has left."""
+    """The directory of the volume that a killed command has left behind."""
     finished = subprocess.run([sys.executable, "-c", _VICTIM], stdout=subprocess.PIPE, text=True, check=False)
     assert finished.returncode == -signal.SIGKILL
     return Path(finished.stdout.strip())
@@ -60,7 +60,7 @@ def test_what_was_killed_is_put_back_and_told(octavo: Octavo, home: Path, values
     directory = killed()
     assert mounts.at(directory) is not None
     assert "[defer]" in _DEFRAG.read_text()
-    _SLEEP.write_text("12000")  # somebody else has changed it since
+    _SLEEP.write_text("12000")  # another program has changed it since
     done = octavo("host", "restore")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""`octavo hugepages` as a user types it: its exits, its JSON, its width, and a kill in the middle of apply."""
+"""`octavo hugepages` as a user runs it: exit codes, JSON, width, and a kill in the middle of apply."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from octavo.knobs.huge_pages import sizes
 pytestmark = pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
-# Takes two pages, and is killed before the change is whole.
+# Takes two pages, and is killed before the change is complete.
 _VICTIM = """
 import contextlib, os, signal
 from octavo.hugepages import apply
@@ -30,7 +30,7 @@ apply.apply(default_page(), read_pool(default_page()).available + 2, 0)
 
 @pytest.fixture
 def total() -> Iterator[int]:
-    """The default pool's size; put back whatever happens."""
+    """The default pool's size; restored whatever happens."""
     file = pool_file(default_page())
     before = int(file.read_text())
     yield before

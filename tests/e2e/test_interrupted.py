@@ -23,7 +23,7 @@ _DEADLINE_SECONDS = 300
 
 
 def journal_entries(home: Path) -> list[dict[str, Any]]:
-    """What is open in the journals of all Octavo processes."""
+    """The open entries in the journals of all Octavo processes."""
     entries: dict[tuple[str, int], dict[str, Any]] = {}
     for path in (home / "journal").glob("*.jsonl"):
         for line in path.read_text().splitlines():
@@ -37,7 +37,7 @@ def journal_entries(home: Path) -> list[dict[str, Any]]:
 
 def stopped_in_trial(home: Path, number: int, *arguments: str | Path) -> tuple[subprocess.Popen[str], int]:
     """A run whose trial of this number is being measured, and the pid of its server. It is stopped (SIGSTOP), so that
-    the trial does not end before something is done to it."""
+    the trial does not end before the test acts on it."""
     run = subprocess.Popen(
         [ROOT / "octavo", "run", *arguments],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
@@ -46,7 +46,7 @@ def stopped_in_trial(home: Path, number: int, *arguments: str | Path) -> tuple[s
     next(line for line in run.stderr if line.startswith("round "))  # it is the newest run by now
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while time.monotonic() < deadline:
-        # Asked in this order: what is there when all trials before are stored is of this one.
+        # In this order: once all earlier trials are stored, the existing server is that of this trial.
         if stored_trials(home) == number - 1:
             roles = {entry["role"]: entry["pid"] for entry in journal_entries(home) if entry["kind"] == "process"}
             if "server" in roles and "pgbench" in roles:
@@ -60,7 +60,7 @@ def stopped_in_trial(home: Path, number: int, *arguments: str | Path) -> tuple[s
 
 
 def stored_trials(home: Path) -> int:
-    """Of the newest run."""
+    """The number of stored trials of the newest run."""
     query = "SELECT count(*) FROM trial WHERE run = (SELECT id FROM run ORDER BY started DESC LIMIT 1)"
     with closing(sqlite3.connect(home / "octavo.sqlite")) as store:
         return store.execute(query).fetchone()[0]
@@ -76,14 +76,14 @@ def planned_order(octavo: Octavo, plan: Path) -> list[str]:
 
 
 def test_a_stopped_run_keeps_its_trials_and_goes_on(octavo: Octavo, home: Path, plan_file: Path) -> None:
-    """More than a minute: one run of two rounds is killed in a trial, interrupted in the same trial when it has gone
-    on, told to end in its last one, and finished."""
+    """More than a minute: one run of two rounds is killed in a trial, interrupted in the same trial after being
+    resumed, asked to end in its last one, and finished."""
     run, server = stopped_in_trial(home, 3, plan_file, "--seed", "5")
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert run.stderr is not None
     run.stderr.close()
-    assert process.identify(server) is not None  # the orphan
+    assert process.identify(server) is not None  # the orphaned server
     identifier, kept = left_by_a_stopped_run(octavo, home, server)
     assert len(kept) == 2
 
@@ -91,7 +91,7 @@ def test_a_stopped_run_keeps_its_trials_and_goes_on(octavo: Octavo, home: Path, 
         run, server = stopped_in_trial(home, number, "--resume", identifier)
         run.send_signal(how)
         run.send_signal(signal.SIGCONT)
-        while run.poll() is None:  # an impatient user: once is enough
+        while run.poll() is None:  # an impatient user: one signal is enough
             run.send_signal(how)
         assert run.stderr is not None
         with run.stderr:
@@ -118,7 +118,7 @@ def test_a_stopped_run_keeps_its_trials_and_goes_on(octavo: Octavo, home: Path, 
 
 
 def left_by_a_stopped_run(octavo: Octavo, home: Path, server: int) -> tuple[str, list[dict[str, Any]]]:
-    """The name of the run, which the next command shows as interrupted with nothing left of it but its trials."""
+    """The name of the run, which the next command shows as interrupted, with nothing left of it except its trials."""
     listed = json.loads(octavo("runs", "--format", "json").stdout)
     assert listed[0]["status"] == "interrupted"
     assert process.identify(server) is None
@@ -159,7 +159,7 @@ def test_two_runs_do_not_measure_at_once_and_a_server_that_dies_costs_its_trial_
     assert run.stderr is not None
     with run.stderr:
         run.stderr.read()
-    assert run.wait() in (0, 4)  # invalid, or failed when pgbench had measured nothing
+    assert run.wait() in (0, 4)  # invalid, or failed if pgbench had measured nothing
     (last,) = json.loads(octavo("runs", "--format", "json").stdout)[:1]
     statuses = [trial["status"] for trial in trials(octavo, last["id"])]
     assert statuses[:2] == ["ok", "ok"]
@@ -177,7 +177,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def test_an_interrupt_while_python_starts_is_a_line_and_an_exit_code(home: Path) -> None:
-    """The launcher holds it back (the test below); it arrives when it can be answered."""
+    """The launcher defers it (the test below); it arrives when it can be handled."""
     command = [sys.executable, "-c", _INTERRUPTED_BEFORE_IT_BEGINS, sys.executable, "-I", "-m", "octavo", "runs"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, "octavo: interrupted\n")

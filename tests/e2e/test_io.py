@@ -1,4 +1,4 @@
-"""`octavo io` as a user runs it: what it prints, its exit codes, Ctrl-C, and a kernel that refuses io_uring."""
+"""`octavo io` as a user runs it: its output, exit codes, Ctrl-C, and a kernel that refuses io_uring."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_it_and_keeps_what_was_measured(file: Path, home: Path) -> N
     )  # fmt: skip
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("octavo io: run"):  # the first is measured, the second has begun
+        if line.startswith("octavo io: run"):  # the first one is measured, the second one has begun
             run.send_signal(signal.SIGINT)
             break
     out, errors = run.communicate(timeout=300)
@@ -127,8 +127,8 @@ def test_ctrl_c_ends_it_and_keeps_what_was_measured(file: Path, home: Path) -> N
     assert [result["policy"] for result in json.loads(out)["results"]] == ["single"]
 
 
-# Becomes the program that follows, in which io_uring_setup (425 on every architecture but Alpha: the kernel's
-# scripts/syscall.tbl) fails with the first argument's error: a seccomp filter, as containers have (seccomp(2)).
+# Executes the following program, in which io_uring_setup (425 on every architecture but Alpha: the kernel's
+# scripts/syscall.tbl) fails with the first argument's error: a seccomp filter, as in containers (seccomp(2)).
 _WITHOUT_IO_URING = """
 import ctypes, os, struct, sys
 load, jump_if_equal, give_back, allow, error = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000

@@ -1,4 +1,4 @@
-"""`octavo iotop` as a user runs it: with root and without, killed, and asked for what is not there."""
+"""`octavo iotop` as a user runs it: with root and without, killed, and with a device that does not exist."""
 
 import json
 import os

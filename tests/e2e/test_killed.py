@@ -1,4 +1,4 @@
-"""kill -9 at random moments of one run: what had been reported finished is in the store, whole and once."""
+"""kill -9 at random moments of one run: trials that were reported finished are in the store, complete and once."""
 
 import json
 import os
@@ -17,15 +17,15 @@ from tests.thorough import times
 pytestmark = pytest.mark.measures
 
 _KILLS = times(50, 6)
-# The moments are drawn from start, recovery, the first trial, and half as much again.
+# The moments are drawn from the time to the first trial (start, recovery and the trial), and half as much again.
 _BEYOND_THE_FIRST_TRIAL = 1.5
-# Every so many kills comes as soon as a trial is reported, whose time is then the measure: machines change their speed.
+# One of this many kills is right after a reported trial, whose time is then the measure: the machine's speed changes.
 _MEASURED_EVERY = 4
 _REPORTED = re.compile(r"^round (\d+), trial \d+ of \d+: (.+?): tps ")
 
 
 def killed_after(seconds: float, *arguments: str | Path) -> list[tuple[int, str]]:
-    """Runs octavo and kills it then, unless it has ended. Returns the trials that it reported: round and cell."""
+    """Runs octavo and kills it after this time, unless it has ended. Returns the trials it reported: round and cell."""
     run = subprocess.Popen(
         [ROOT / "octavo", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ
     )
@@ -42,7 +42,7 @@ def killed_after(seconds: float, *arguments: str | Path) -> list[tuple[int, str]
 
 
 def until_a_trial(*arguments: str | Path) -> tuple[float, list[tuple[int, str]]]:
-    """How many seconds octavo takes to report its first trial, which is given too; it is killed then."""
+    """The seconds until octavo reports its first trial, and that trial; octavo is then killed."""
     began = time.monotonic()
     run = subprocess.Popen(
         [ROOT / "octavo", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ
@@ -61,7 +61,7 @@ def test_what_was_reported_finished_is_in_the_store(octavo: Octavo, home: Path, 
     """About a minute: a killed run is recovered, and measures again, some seconds each time."""
     plan_file.write_text(plan_file.read_text().replace("rounds = 2", 'rounds = 1000\n        stopping = "fixed"'))
     moment = random.Random(6)
-    seconds, reported = until_a_trial("run", plan_file, "--seed", "5")  # with builds and loads, where they are missing
+    seconds, reported = until_a_trial("run", plan_file, "--seed", "5")  # including missing builds and loads
     run = json.loads(octavo("runs", "--format", "json").stdout)[0]["id"]
     stored: list[tuple[int, str, str]] = []
     for number in range(_KILLS - 1):
@@ -87,6 +87,6 @@ def test_what_was_reported_finished_is_in_the_store(octavo: Octavo, home: Path, 
     assert set(parts) == {(1, 1, 1, 1)}, "a trial was stored in part"
     finished = [(number, cell) for number, cell, status in stored if status == "ok"]
     assert len(finished) == len(set(finished)), "a trial was repeated though it was stored"
-    octavo("runs")  # clears up after the last kill
+    octavo("runs")  # cleans up after the last kill
     assert not list((home / "scratch").glob("*"))
     assert not list((home / "journal").glob("*"))

@@ -1,4 +1,4 @@
-"""The published TPC-H results, imported and shown: every figure against a computation from the files alone."""
+"""The published TPC-H results, imported and shown: every figure compared with a computation from the files alone."""
 
 import csv
 import itertools
@@ -150,7 +150,7 @@ def test_plans_are_those_of_the_files(document: dict[str, Any]) -> None:
 def test_intervals_are_of_the_scatter_between_loads(
     document: dict[str, Any], queries: dict[Place, dict[tuple[int, int], float]]
 ) -> None:
-    """Cells and loads as a table without interaction: what is left is the scatter, one for each data block. Loads are
+    """Cells and loads as a table without interaction: the residual is the scatter, one for each data block. Loads are
     weighted means over cells, and cost each data block its share of two degrees of freedom."""
     logs = {
         place: math.log(sum((seen[query, 2] + seen[query, 3]) / 2 for query in range(1, 23)))
@@ -178,7 +178,8 @@ def test_intervals_are_of_the_scatter_between_loads(
             for (data, _), row in _effects(document["effects"], "queries", None).items()
             if data == block
         ]
-        # Dunnett's value for 35 comparisons with some 20 degrees of freedom; cells that scatter more have wider ones.
+        # Dunnett's value for 35 comparisons with some 20 degrees of freedom; cells with more scatter have wider
+        # intervals.
         assert 3.0 < min(halves) / math.sqrt((squares[block] + squares[8]) / 3) < 4.0
 
 

@@ -35,7 +35,7 @@ def test_the_site_opens_without_a_network_and_leads_to_every_run(octavo: Octavo,
 
 
 def _shown(page: Path, profile: Path) -> str:
-    """What a browser makes of the page; it has no network."""
+    """The page as a browser renders it, without a network."""
     assert _BROWSER is not None
     offline = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--map-root-user"]
     finished = subprocess.run(

@@ -77,7 +77,7 @@ def test_lines_of_json_until_it_is_interrupted(dsn: str) -> None:
 
 
 def test_the_live_view_gives_the_terminal_back(dsn: str) -> None:
-    """On a terminal: the other screen while it runs, the last view on the first one after Ctrl-C."""
+    """On a terminal: the alternate screen while it runs, the last view on the normal screen after Ctrl-C."""
     controller, terminal = pty.openpty()
     watching = subprocess.Popen(
         [ROOT / "octavo", "watch", "--dsn", dsn, "--interval", "200ms"],
@@ -94,7 +94,7 @@ def test_the_live_view_gives_the_terminal_back(dsn: str) -> None:
 
 
 def _until(controller: int, *words: str) -> str:
-    """What the terminal shows, until the words came one after the other."""
+    """The terminal's output, until these words have appeared in order."""
     seen = ""
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""`script/fuzz MINUTES [NAME…]`: every parser's property for so many minutes, and a table of what was found."""
+"""`script/fuzz MINUTES [NAME…]`: every parser's property for MINUTES minutes, and a table of what was found."""
 
 import importlib
 import os
@@ -14,13 +14,13 @@ from tests.fuzz.fuzzing import Parser, check_for
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
-# How many examples a Rust property runs before the time is looked at again.
+# The number of examples that a Rust property runs before the time is checked again.
 _RUST_CASES = 20_000
 _RUST_PROPERTY = re.compile(r"^(\S*::(?:any_\w+|no_\w*text\w*)): test$", re.MULTILINE)
 
 
 def main() -> int:
-    """Returns the exit code: 1 when something was found, 2 for words that are none of ours."""
+    """Returns the exit code: 1 if something was found, 2 for unknown names."""
     try:
         seconds = float(sys.argv[1]) * 60
     except (IndexError, ValueError):
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def is_wanted(name: str, wanted: list[str]) -> bool:
-    """Whether the name has one of these words, if there are any."""
+    """Whether the name contains one of these words, if there are any."""
     return not wanted or any(word in name for word in wanted)
 
 
@@ -57,7 +57,7 @@ def _print(name: str, examples: int, failures: int) -> None:
 
 
 def parsers() -> Iterator[Parser]:
-    """All parsers, by their tests' files."""
+    """All parsers, by the files of their tests."""
     for file in sorted(_HERE.glob("test_*.py")):
         yield from importlib.import_module(f"tests.fuzz.{file.stem}").PARSERS
 
@@ -82,7 +82,7 @@ def _rust_properties() -> list[str]:
 
 
 def _rust(name: str, seconds: float) -> tuple[int, str]:
-    """Examples, and what cargo says where one fails. proptest draws another sequence in each process."""
+    """The number of examples, and cargo's output if one fails. proptest draws another sequence in each process."""
     deadline = time.monotonic() + seconds
     examples = 0
     while time.monotonic() < deadline:

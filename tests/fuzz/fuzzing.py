@@ -1,4 +1,4 @@
-"""What every parser of outside text must do: return, or raise what it documents, within bounded time."""
+"""The contract of every parser of external text: it returns, or raises what it documents, in bounded time."""
 
 import signal
 import tempfile
@@ -15,16 +15,16 @@ from tests.fuzz.mutations import texts_like
 
 from octavo.errors import OctavoError
 
-# In the tests, where a failure would be found again; `script/fuzz` goes on for minutes.
+# In the tests, where a failure would be found again; `script/fuzz` continues for minutes.
 _EXAMPLES = 25
 _BATCH = 200
-# CPU time of one example, however busy the machine is.
+# The CPU time of one example, which does not depend on the load of the machine.
 _MOST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """A parser: `read` is given the text and an empty directory of its own, and may raise one of `refusals`.
+    """A parser: `read` gets the text and an empty directory, and may raise one of `refusals`.
 
     `samples` are real examples.
     """
@@ -38,8 +38,8 @@ class Parser:
         return self.name
 
 
-class TookTooLong(BaseException):  # which hypothesis does not try to make smaller: that would take hours
-    """An example that costs more CPU time than any text may."""
+class TookTooLong(BaseException):  # hypothesis does not try to shrink it, which would take hours
+    """An example that uses more CPU time than any text may."""
 
 
 def parametrized(parsers: Sequence[Parser]) -> pytest.MarkDecorator:
@@ -48,20 +48,20 @@ def parametrized(parsers: Sequence[Parser]) -> pytest.MarkDecorator:
 
 
 def attempt(parser: Parser, text: bytes, place: Path) -> None:
-    """Gives a parser a text. Raises what the parser may not raise, and TookTooLong."""
+    """Gives a parser a text. Raises errors that the parser must not raise, and TookTooLong."""
     with _bounded(text):
         try:
             parser.read(text, place)
-        except UnicodeDecodeError:  # a ValueError, and no refusal: nobody wanted to know the encoding
+        except UnicodeDecodeError:  # a ValueError, but not a refusal: the encoding is not the parser's concern
             raise
         except parser.refusals:
             pass
 
 
 def check(parser: Parser, *, examples: int = _EXAMPLES, number: int | None = None) -> int:
-    """Runs so many examples (a random sequence by `number`, else always the same). Returns how many were run.
+    """Runs this many examples (a random sequence by `number`, otherwise always the same). Returns the number run.
 
-    Raises what the parser may not raise, with the example in its notes.
+    Raises errors that the parser must not raise, with the example in their notes.
     """
     count = 0
     with tempfile.TemporaryDirectory(prefix="octavo-fuzz-") as scratch:
@@ -92,7 +92,7 @@ def check(parser: Parser, *, examples: int = _EXAMPLES, number: int | None = Non
 
 
 def check_for(parser: Parser, seconds: float) -> tuple[int, list[Exception]]:
-    """Runs examples for so long. Returns their number, and what was found."""
+    """Runs examples for this time. Returns their number, and what was found."""
     deadline = time.monotonic() + seconds
     count, found = 0, dict[tuple[str, str], Exception]()
     number = time.time_ns()
@@ -119,7 +119,7 @@ def _counting(parser: Parser, counted: list[int]) -> Callable[[bytes, Path], obj
 
 
 def where(error: BaseException) -> str:
-    """The line of the innermost frame, so that one defect is named once."""
+    """The line of the innermost frame, so that one defect is reported once."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -128,7 +128,7 @@ def where(error: BaseException) -> str:
 
 @contextmanager
 def _bounded(text: bytes) -> Generator[None, None, None]:
-    """Ends what uses too much CPU time, also within a regular expression (setitimer(2), ITIMER_VIRTUAL)."""
+    """Ends code that uses too much CPU time, also within a regular expression (setitimer(2), ITIMER_VIRTUAL)."""
 
     def too_long(_number: int, _frame: FrameType | None) -> None:
         shown = text if len(text) < 1000 else text[:500] + b" ... " + text[-500:]

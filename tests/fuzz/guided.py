@@ -1,7 +1,7 @@
-"""`script/fuzz-python MINUTES [NAME…]`: texts that are led by what they reach in a parser (Atheris, libFuzzer).
+"""`script/fuzz-python MINUTES [NAME…]`: texts guided by a parser's coverage (Atheris, libFuzzer).
 
-As many parsers at once as there are CPUs, each in a process of its own. In the directory of OCTAVO_FUZZ a parser has
-its corpus, which the next run starts from, a log, and what was found: the text and the traceback.
+As many parsers at once as there are CPUs, each in a separate process. In the directory of OCTAVO_FUZZ a parser has
+its corpus, with which the next run starts, a log, and its findings: the text and the traceback.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from typing import Any
 from tests.fuzz.fuzzing import Parser, TookTooLong, attempt, where
 from tests.fuzz.mutations import TOKENS
 
-# Of one parser. A defect that shows up in twenty places is one.
+# The limit for one parser. A defect that occurs in twenty places is one.
 _MOST_FOUND = 20
 _SCRATCH = "scratch"
 _LONGEST_TEXT = 4096
@@ -31,17 +31,17 @@ _COVERED = re.compile(r"\bcov: (\d+)")
 
 
 def main() -> int:
-    """Returns the exit code: 1 when something was found or a parser could not be run, 2 for wrong arguments."""
+    """Returns the exit code: 1 if something was found or a parser could not be run, 2 for wrong arguments."""
     try:
         seconds = round(float(sys.argv[1]) * 60)
         place = Path(os.environ["OCTAVO_FUZZ"])
     except (IndexError, KeyError, OverflowError, ValueError):
         seconds, place = 0, Path()
-    if seconds < 1:  # which libFuzzer takes for "without end"
+    if seconds < 1:  # for libFuzzer this means "without end"
         print("usage: script/fuzz-python MINUTES [NAME…]    a second or more", file=sys.stderr)
         return 2
     atheris: Any = importlib.import_module("atheris")
-    # It names each module that it instruments.
+    # Atheris prints the name of each module that it instruments.
     with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["octavo"]):
         entry = importlib.import_module("tests.fuzz.__main__")
         wanted: list[Parser] = [one for one in entry.parsers() if entry.is_wanted(str(one), sys.argv[2:])]
@@ -66,8 +66,8 @@ def main() -> int:
 
 
 def _each(atheris: Any, wanted: list[Parser], seconds: int, place: Path) -> Iterator[tuple[Parser, Path]]:
-    """Runs them, and yields each that has ended with its directory."""
-    context = multiprocessing.get_context("fork")  # instrumenting takes seconds, and is done once
+    """Runs them, and yields each one that has ended with its directory."""
+    context = multiprocessing.get_context("fork")  # instrumenting takes seconds, and is done only once
     running: dict[BaseProcess, tuple[Parser, Path]] = {}
     try:
         for parser in [*wanted, None]:
@@ -125,7 +125,7 @@ def _one(atheris: Any, parser: Parser, seconds: int, directory: Path) -> None:
 
 
 def _escaped(token: bytes) -> str:
-    """As libFuzzer's dictionaries have it."""
+    """The escaped form in libFuzzer's dictionaries."""
     return "".join(f"\\x{byte:02x}" for byte in token)
 
 

@@ -1,4 +1,4 @@
-"""Texts that nobody has thought of: any bytes, and real examples with some of them deleted, doubled or replaced."""
+"""Unexpected texts: any bytes, and real examples with some of their bytes deleted, doubled or replaced."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 Draw = Callable[[st.SearchStrategy[int]], int]
 _Span = tuple[int, int]
 
-# What parsers trip over: ends of lines that only str.splitlines knows, bytes that are no UTF-8, digits that are no
-# ASCII, numbers that are too large for something, brackets, and what belongs to formats.
+# Common causes of errors in parsers: ends of lines that only str.splitlines knows, bytes that are not UTF-8, digits
+# that are not ASCII, numbers that are too large for something, brackets, and syntax of formats.
 TOKENS = (
     b"", b"\n", b"\r", b"\r\n", b"\0", b"\t", b" ", b"\x0c", b"\x1c", b"\x85", b"\xff", b"\xc3", b"\xed\xa0\x80",
     "\u2028".encode(), "٣".encode(), "²".encode(), b"-", b"-1", b"0", b"1", b"1.5", b"1e999", b"nan", b"inf",
@@ -53,7 +53,7 @@ def _double(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def _repeat(draw: st.DrawFn, content: bytes) -> bytes:
-    """A few bytes many times over, as in what is nested deeply or never ends."""
+    """A few bytes many times over, as in texts that are nested deeply or never end."""
     begin = draw(st.integers(0, len(content)))
     end = min(len(content), begin + draw(st.integers(1, 8)))
     times = draw(st.one_of(st.integers(2, 20), st.just(_MOST_REPEATED)))
@@ -106,7 +106,7 @@ def _twice(lines: list[bytes], one: int, other: int) -> list[bytes]:
 
 
 def _cut(lines: list[bytes], one: int, other: int) -> list[bytes]:
-    """Ends within a line, as what was being written when the power went."""
+    """Ends within a line, as when the power fails during a write."""
     return [*lines[:one], lines[one][: other + 1]]
 
 

@@ -1,7 +1,7 @@
-"""Heads of archives that a user gives: dumps, and tarballs of sources."""
+"""The beginnings of archives that a user gives: dumps, and tarballs of sources."""
 
 # pyright: reportPrivateUsage=false
-# Some parsers are a module's own.
+# Some parsers are private to their module.
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Programs, packages and archives of anybody, up to the verdict. (Rust has properties of its own.)"""
+"""Programs, packages and archives from anybody, up to the verdict. (Rust has its own properties.)"""
 
 import json
 from contextlib import redirect_stdout

@@ -1,4 +1,4 @@
-"""What the doctor reads: reports and facts that a user names, a program, the sockets of this host."""
+"""Input of the doctor: reports and facts that a user names, a program, the sockets of this host."""
 
 import json
 from collections.abc import Sequence

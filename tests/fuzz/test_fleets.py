@@ -1,4 +1,4 @@
-"""What fleets read: the file of hosts, hosts' answers, certificates that are sent, what a process noted of itself."""
+"""Input of fleets: the file of hosts, hosts' answers, certificates that are sent, a process's notes about itself."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def _fleet(text: bytes, place: Path) -> object:
     for host in found.hosts:
         words = ssh.command_line(host, ["octavo", "fleet"], 9)
         assert not any("\0" in word or "\n" in word for word in words)
-        # What is in the file is never an option of ssh's.
+        # Nothing in the file may be an option of ssh's.
         assert host.through or (words[-2] == host.address and not host.address.startswith("-"))
     return found
 
@@ -66,7 +66,7 @@ def _failure(text: bytes, _: Path) -> object:
 def _certificate(text: bytes, place: Path) -> object:
     try:
         sent = json.loads(text)
-    except (ValueError, RecursionError):  # as the verb reads it
+    except (ValueError, RecursionError):  # raised as by the command
         return None
     with patch.dict(os.environ, OCTAVO_HOME=str(place / "home")):
         certificates.install(sent)

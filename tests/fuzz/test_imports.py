@@ -1,4 +1,4 @@
-"""Tables of results that others measured, up to the run in the store."""
+"""Tables of others' results, up to the run in the store."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,7 +67,7 @@ bs,mode,load,round,query,run,start,tps,took
 
 
 def _saved(read: Callable[[Path], run.Imported], name: str) -> Callable[[bytes, Path], object]:
-    """What becomes of it is stored as well, in a store of its own."""
+    """Also stores the result, in a separate store."""
 
     def parse(text: bytes, place: Path) -> object:
         (place / name).write_bytes(text)

@@ -1,4 +1,4 @@
-"""The journals that killed commands leave, and the record of applied huge pages. Nothing is undone here."""
+"""The journals of killed commands, and the record of applied huge pages. Nothing is undone here."""
 
 import os
 from collections.abc import Generator
@@ -16,7 +16,7 @@ from octavo.series import Series
 from octavo.store.records import TrialRecord
 from octavo.store.trial_json import decode, encode
 
-# What becomes of an entry is other tests' matter: one with a mutated path must never reach the host.
+# Other tests undo entries: one with a mutated path must never reach the host.
 _HARMLESS = dict.fromkeys(undo.UNDO, f"{__name__}:harmless")
 
 _JOURNAL = b"""\

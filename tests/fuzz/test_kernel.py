@@ -1,7 +1,7 @@
-"""The kernel's text: /proc, /sys and control groups, in which names are anybody's."""
+"""The kernel's text: /proc, /sys and control groups, which contain names that anybody may choose."""
 
 # pyright: reportPrivateUsage=false
-# Some parsers are a module's own.
+# Some parsers are private to their module.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -81,7 +81,7 @@ _THROTTLE = b"7:0 1048576\n7:1 5\n"
 
 
 def _file(read: Callable[[Path], object], *names: str) -> Callable[[bytes, Path], object]:
-    """The parser of files below a directory that it is given, which all have the text."""
+    """The parser of files below a given directory, all of which contain the text."""
 
     def parse(text: bytes, place: Path) -> object:
         for name in names:
@@ -169,7 +169,7 @@ def _settings(place: Path) -> object:
     return boot.at_boot(2 * 1024**2, 2 * 1024**2, place), boot.at_boot(1024**3, 2 * 1024**2, place)
 
 
-# What the kernel alone writes has a form: where a number is missing it is a ValueError, as documented.
+# What only the kernel writes has a fixed form: a missing number is a ValueError, as documented.
 _KERNEL = (ValueError,)
 PARSERS: Sequence[Parser] = (
     Parser("mountinfo", _file(lambda place: mounts.mounts(place / "mountinfo"), "mountinfo"), (_MOUNTINFO,)),

@@ -1,7 +1,7 @@
-"""What archives of sources offer: apt's listings, upstream's directory, and digests."""
+"""The offers of sources' archives: apt's listings, upstream's directory, and digests."""
 
 # pyright: reportPrivateUsage=false
-# Some parsers are a module's own.
+# Some parsers are private to their module.
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What comes from an emulated machine, from apt about its packages, and from a kernel's modules."""
+"""Output of an emulated machine, of apt about its packages, and a kernel's modules."""
 
 from collections.abc import Sequence
 from pathlib import Path

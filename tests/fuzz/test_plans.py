@@ -1,4 +1,4 @@
-"""What users write: plans, levels, maps of results, block lists."""
+"""Files and options that users write: plans, levels, maps of results, block lists."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -73,7 +73,7 @@ def _map(text: bytes, place: Path) -> object:
 
 
 def _levels(text: bytes, _: Path) -> object:
-    """Of every factor: a level or a UsageError."""
+    """For every factor: a level or a UsageError."""
     level = text.decode(errors="replace")
     readers: list[Callable[[str], object]] = [parse_size, parse_duration, parse_percentage]
     for workload in ("pgbench", "pooled", "scan", "pgio"):

@@ -1,7 +1,7 @@
-"""What PostgreSQL and its programs write: files of a data directory, logs, summaries, plans."""
+"""Output of PostgreSQL and its programs: files of a data directory, logs, summaries, plans."""
 
 # pyright: reportPrivateUsage=false
-# Some parsers are a module's own.
+# Some parsers are private to their module.
 
 import json
 import os
@@ -147,7 +147,7 @@ _STDERR = b"2026-11-24 17:00:00 UTC [1] FATAL:  could not map\n [1] HINT:  compi
 
 
 def _text(read: Callable[[str], object]) -> Callable[[bytes, Path], object]:
-    """As children's output is decoded."""
+    """Decoded like children's output."""
     return lambda text, _: read(text.decode(errors="replace"))
 
 
@@ -166,7 +166,7 @@ def _data_directory(text: bytes, place: Path) -> object:
     place.chmod(0o700)
     for name in ("PG_VERSION", "postgresql.conf"):
         (place / name).write_bytes(text if name == "PG_VERSION" or len(text) % 2 else b"port = 5432\n")
-    if os.geteuid() == 0:  # a server's own user, else the program would be asked
+    if os.geteuid() == 0:  # as another user than root, because otherwise the program would be run
         os.chown(place, 65534, 65534)
     with stopped.asking(place, place) as (_, how):
         return how
@@ -196,7 +196,7 @@ def _transactions(log: Path) -> object:
 def _explained(text: bytes, _: Path) -> object:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):  # psycopg reads it
+    except (ValueError, RecursionError):  # psycopg parses it
         return None
     connection = MagicMock()
     connection.execute.return_value.fetchone.return_value = {"QUERY PLAN": document}
@@ -213,7 +213,7 @@ def _shaped(text: bytes) -> object:
 
 
 def _joined(text: bytes) -> object:
-    plan_shape.parse(text)  # what is no plan is refused before
+    plan_shape.parse(text)  # input that is no plan is refused earlier
     found: Any = json.loads(text)
     found = cast(list[Any], found)[0] if isinstance(found, list) else found
     return [join.factor for join in joins_of(cast(dict[str, Any], found.get("Plan", found)))]

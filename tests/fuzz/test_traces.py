@@ -1,4 +1,4 @@
-"""Traces and what other programs trace, up to the summary of what was imported. (Rust has properties of its own.)"""
+"""Traces and those of other programs, up to the summary of what was imported. (Rust has its own properties.)"""
 
 import math
 import struct
@@ -31,7 +31,7 @@ _TRACE = bytes.fromhex(
     "0680100001008010000000010280100100801001008010000000000000000ac40002091000001401000000010000000100000001"
     "11a74f63740103000000200000010000000000000005000000000000004d478c67ab0ecfcd05"
 )
-# Two stretches of WAL, an access, and one of a page that is pinned.
+# Two intervals of WAL, an access, and one of a page that is pinned.
 _WAL = bytes.fromhex(
     "a74f63740101000000200000290000000000000000000000000000002e53c4fb3a88d583050e00c0843d000902e8840100cc8501"
     "051700c0843d0b486561702f55504441544504008407f40300a74f63740102000000200000640000000200000000000000000000"
@@ -54,7 +54,7 @@ def _read(format: str) -> Callable[[bytes, Path], object]:
 
 
 def _records(text: bytes, place: Path) -> object:
-    """What a backend of a tracing build appended."""
+    """Records that a backend of a tracing build has appended."""
     writer = _core.TraceWriter(place / "target", 8192)
     writer.push_records(0, 1, text)
     writer.push_probes(b"", 0, 0)
@@ -113,7 +113,7 @@ wal growth_bytes 900000
 
 
 def _facts(text: bytes, place: Path) -> object:
-    """A trace that says this of its server, with what everybody makes of it."""
+    """A trace that claims this of its server, and what every reader makes of it."""
     path = place / "told"
     writer = _core.TraceWriter(path, 8192)
     numbers = {"blocks": 0, "tuples": 0, "fillfactor": 0, "tuple_bytes": 0}

@@ -19,7 +19,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture(scope="session", autouse=True)
 def short_look_at_the_host() -> Iterator[None]:
-    """Each run looks at the host for a second first, which a user's run does in tests of the command."""
+    """Each run first observes the host for only one second; tests of the command observe it as long as a user's run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "check_host", partial(check_host, seconds=0.05))
         yield
@@ -36,7 +36,7 @@ def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def empty_cache(home: Path) -> Iterator[None]:
-    """No loads of this test are there for the next one."""
+    """Leaves no loads of this test for the next one."""
     yield
     for name in cache.held():
         cache.release(name)
@@ -45,13 +45,13 @@ def empty_cache(home: Path) -> Iterator[None]:
 
 @pytest.fixture
 def no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These pages are few; a run that measures meanwhile may go on."""
+    """These tests use few pages, so a run may measure at the same time."""
     monkeypatch.setattr(pool, "host_lock", nullcontext)
 
 
 @pytest.fixture
 def pages(no_lock: None) -> Iterator[int]:
-    """The default page size of a machine whose pool is put back at the end, whatever happens."""
+    """The machine's default page size; its pool is restored at the end, whatever happens."""
     file = pool_file(default_page())
     before = file.read_text()
     yield default_page()

@@ -1,4 +1,4 @@
-"""A second workload, in one file: counts the rows of a table, again and again."""
+"""A second workload, in one file: counts the rows of a table repeatedly."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Clean Debians to install in: made once for each suite, from the archive that apt is set up with here."""
+"""Clean Debians to install packages in: made once per suite, from the archive that this host's apt uses."""
 
 import platform
 import shutil
@@ -18,13 +18,13 @@ needs_debootstrap = needs("debootstrap")
 
 
 def this_suite() -> str:
-    """The code name of this host's release; an empty text where it has none."""
+    """The code name of this host's release; empty if it has none."""
     return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 
 
 @contextmanager
 def clean_debian(home: Path, journal: Journal, suite: str, packages: Sequence[str] = ()) -> Generator[Path, None, None]:
-    """The root of a minimal Debian with these packages, for its user alone; skips the test where it cannot be had."""
+    """The root of a minimal Debian with these packages, for one user; skips the test if it cannot be made."""
     kept = _tarball(home, journal, suite, packages)
     root = home / f"debian-{suite}"
     root.mkdir()
@@ -37,7 +37,7 @@ def clean_debian(home: Path, journal: Journal, suite: str, packages: Sequence[st
 
 
 def _tarball(home: Path, journal: Journal, suite: str, packages: Sequence[str]) -> Path:
-    """The Debian as a tarball, kept beside the builds."""
+    """The Debian as a tarball, kept in the directory of the builds."""
     own = this_suite()
     archives = _output(
         journal, "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages"
@@ -52,7 +52,7 @@ def _tarball(home: Path, journal: Journal, suite: str, packages: Sequence[str]) 
     root = home / "debootstrap"
     chosen = [f"--include={','.join(packages)}"] if packages else []
     try:
-        # A mount namespace of its own: what it mounts is gone with it, however it ends.
+        # A mount namespace of its own: its mounts disappear with it, however it ends.
         made = children.run(
             ["unshare", "--mount", "sh", "-c", f'{LET_VOLUMES_GO} && exec "$@"', "sh",
              "debootstrap", "--variant=minbase", *chosen, suite, root, addresses[0]],

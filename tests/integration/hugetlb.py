@@ -1,4 +1,4 @@
-"""Hugetlb groups of version 2, and processes in them, for tests as root."""
+"""Hugetlb groups of cgroup version 2, and processes in them, for tests as root."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ _V2 = Path("/sys/fs/cgroup/unified") if Path("/sys/fs/cgroup/unified").is_dir() 
 
 @contextmanager
 def hugetlb_group(limit: int) -> Generator[Path, None, None]:
-    """A group that may have so many bytes of the default page size when they are touched."""
+    """A group that may use this many bytes of the default page size (charged when touched)."""
     control, group = _V2 / "cgroup.subtree_control", _V2 / f"octavo-test-huge-{os.getpid()}"
     on = "hugetlb" in control.read_text().split()
     if not on:
@@ -35,7 +35,7 @@ def offers_hugetlb() -> bool:
     return controllers.exists() and "hugetlb" in controllers.read_text().split()
 
 
-# Enters the group, gives up root where asked to, and becomes what follows.
+# Enters the group, drops root's rights if requested, and executes the following command.
 _ENTER = """
 import os, resource, sys
 open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))

@@ -1,6 +1,6 @@
-"""Turns random knobs, again and again, until it is killed: `python knob_victim.py SEED`.
+"""Changes random knobs repeatedly until it is killed: `python knob_victim.py SEED`.
 
-Values stay near what they were, and loop volumes small: the machine works on meanwhile.
+Values stay near the original ones, and loop volumes small, because the machine continues to work meanwhile.
 """
 
 import random
@@ -33,7 +33,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def turn(draw: random.Random, journal: Journal) -> None:
-    """One random set, as a trial turns it."""
+    """Applies one random set of knobs, as a trial does."""
     levels = {name: draw.choice(choices) for name, choices in _CHOICES.items()}
     pages = {size: draw.randrange(4) for size in huge_pages.sizes() if size <= 2 * 1024**2}
     with ExitStack() as stack:
@@ -49,12 +49,12 @@ def turn(draw: random.Random, journal: Journal) -> None:
         stack.callback(journal.done, number)
         stack.callback(child.wait)
         stack.callback(child.kill)
-        if draw.random() < 0.5:  # its probe takes seconds, in which little else would be met
+        if draw.random() < 0.5:  # its probe takes seconds, during which few kills would hit anything else
             stack.enter_context(device.limited(levels["device"], volume, journal, group))
 
 
 def main() -> None:
-    """Until killed."""
+    """Runs until killed."""
     draw = random.Random(int(sys.argv[1]))
     with Journal() as journal:
         print("begun", flush=True)

@@ -1,4 +1,4 @@
-"""Loads of tests: made, copied, and served as a trial does."""
+"""Loads for tests: made, copied, and served as in a trial."""
 
 import shutil
 from collections.abc import Generator
@@ -61,7 +61,7 @@ def copied(made: Dataset, journal: Journal) -> Generator[Path, None, None]:
 
 @contextmanager
 def serving(made: Dataset, journal: Journal, account: Account) -> Generator[Server, None, None]:
-    """A server on a copy of the dataset, with the settings that a trial has."""
+    """A server on a copy of the dataset, with a trial's settings."""
     settings = {
         **settings_of(made.build),
         "min_wal_size": f"{made.spec.recycled_bytes // MB}MB",

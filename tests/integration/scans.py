@@ -1,4 +1,4 @@
-"""A second instrument, in one file: sequential scans of user tables while the trial ran."""
+"""A second instrument, in one file: sequential scans of user tables during the trial."""
 
 from octavo.instruments.base import Stop
 from octavo.observation import Metric, Observation, observe

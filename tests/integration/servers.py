@@ -17,7 +17,7 @@ MB = 1024**2
 
 @contextmanager
 def data_directory(build: Build, journal: Journal, account: Account, name: str = "test") -> Generator[Path, None, None]:
-    """An initialised cluster with the laboratory's database; two at once have different names."""
+    """An initialised cluster with the laboratory's database; concurrent ones need different names."""
     path = make_directory(octavo_home() / "scratch" / name) / "data"
     try:
         cluster.initialise(build, path, journal, account, wal_segment=16 * MB, checksums=True)

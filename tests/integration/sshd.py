@@ -1,4 +1,4 @@
-"""An SSH server on loopback, or in a namespace, with keys of the test's own, gone at the end."""
+"""An SSH server on loopback, or in a namespace, with keys of the test, removed at the end."""
 
 import os
 import socket
@@ -18,7 +18,7 @@ _PRIVILEGE_SEPARATION = Path("/run/sshd")
 
 @dataclass(frozen=True, slots=True)
 class Sshd:
-    """Who has the private key in `identity` is let in as the user that runs the tests."""
+    """Whoever has the private key in `identity` may log in as the user that runs the tests."""
 
     address: str
     port: int
@@ -26,7 +26,7 @@ class Sshd:
     known_hosts: Path
 
     def table(self, name: str, command: str, **more: str | int) -> str:
-        """A host of hosts.toml that this server is, with this command for octavo's."""
+        """An entry of hosts.toml for this server, with `command` in place of octavo's."""
         values = {"name": name, "address": self.address, "port": self.port, "octavo": command,
                   "identity": str(self.identity), "known_hosts": str(self.known_hosts), **more}  # fmt: skip
         lines = [f"{key} = {value if isinstance(value, int) else repr(value)}" for key, value in values.items()]
@@ -35,8 +35,8 @@ class Sshd:
 
 @contextmanager
 def ssh_server(place: Path, address: str = "127.0.0.1", through: Sequence[str] = ()) -> Generator[Sshd, None, None]:
-    """A server whose files are in this directory; `through` brings it where the address is. Without sshd the
-    test is skipped, or fails (tests/tools.py)."""
+    """A server whose files are in this directory; `through` is the prefix of commands that run where the address is.
+    Without sshd the test is skipped, or fails (tests/tools.py)."""
     if _PROGRAM is None:
         pytest.skip(reason("sshd"))
     for name in ("host", "user"):
@@ -44,7 +44,7 @@ def ssh_server(place: Path, address: str = "127.0.0.1", through: Sequence[str] =
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # The default key exchange, post-quantum, takes several times as much CPU.
+    # The default key exchange, which is post-quantum, takes several times as much CPU.
     (place / "config").write_text(
         f"ListenAddress {address}:{port}\nHostKey {place}/host\nAuthorizedKeysFile {place}/user.pub\n"
         "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
@@ -59,7 +59,7 @@ def ssh_server(place: Path, address: str = "127.0.0.1", through: Sequence[str] =
     server = subprocess.Popen([*through, _PROGRAM, "-D", "-e", "-f", place / "config"], stderr=log.open("w"))
     try:
         deadline = time.monotonic() + 300
-        while "Server listening" not in log.read_text():  # it listens, or has ended
+        while "Server listening" not in log.read_text():  # until it listens or has ended
             assert server.poll() is None, log.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.02)

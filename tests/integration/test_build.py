@@ -1,4 +1,4 @@
-"""Builds for real: what is in them, that they are complete or absent, that two who ask do not collide."""
+"""Real builds: their contents, that they are complete or absent, that concurrent requests do not collide."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def output(journal: Journal, *arguments: str | Path) -> str:
 def test_a_build_has_what_the_laboratory_needs(build: Build, journal: Journal) -> None:
     for program in ("postgres", "initdb", "pgbench", "psql", "pg_ctl", "pg_waldump", "pg_controldata", "pg_checksums"):
         assert "PostgreSQL" in output(journal, build.program(program), "--version")
-    # pg_config finds its files from where it stands, wherever the build was moved.
+    # pg_config finds its files relative to its own location, wherever the build was moved.
     share = Path(output(journal, build.program("pg_config"), "--sharedir").strip())
     assert share.is_relative_to(build.prefix.resolve())
     for extension in ("pageinspect", "pg_buffercache", "pg_prewarm", "pg_walinspect", "pg_visibility"):
@@ -63,7 +63,7 @@ def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
 
 @pytest.fixture
 def empty_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory without builds, but with the source and the compiler's cache."""
+    """A state directory without builds, but with the source and the compiler cache."""
     directory = home / "empty"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
@@ -73,7 +73,7 @@ def empty_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-# Asks for a build of a tarball, and says how many steps of the compilation are done.
+# Requests a build of a tarball, and reports how many steps of the compilation are done.
 _BUILDER = """
 import sys
 from pathlib import Path
@@ -88,7 +88,7 @@ def tell(step):
 with Journal() as journal:
     ensure_build(BuildSpec("18", "8kB", "8kB"), journal, local=Path(sys.argv[1]), progress=tell)
 """
-# A tool of the build that does not end as long as there is a file.
+# A tool of the build that runs as long as a file exists.
 _HELD = """
 #include <stdio.h>
 #include <unistd.h>
@@ -109,11 +109,11 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(own_home: Path, tmp_p
     with subprocess.Popen([sys.executable, "-c", _BUILDER, tarball], stdout=subprocess.PIPE, text=True) as builder:
         assert builder.stdout is not None
         steps = (map(int, line.split()) for line in builder.stdout)
-        assert any(done == total - 1 for done, total in steps)  # what does not end is left
+        assert any(done == total - 1 for done, total in steps)  # the step that does not end is left
         builder.kill()
     assert list_builds() == []
     told = recover()
-    assert any("build of PostgreSQL" in line for line in told)  # ninja was still at work
+    assert any("build of PostgreSQL" in line for line in told)  # ninja was still running
     assert list(work_directory().iterdir()) == []
     hold.unlink()
     with Journal() as journal:
@@ -122,7 +122,7 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(own_home: Path, tmp_p
 
 
 def test_two_separate_builds_are_the_same_byte_for_byte(builds: dict[str, Build], empty_home: Path) -> None:
-    """More than a minute: PostgreSQL is configured, linked and installed once more, with the source and the compiler's
+    """More than a minute: PostgreSQL is configured, linked and installed once more, with the source and the compiler
     cache of the others."""
     with Journal() as journal:
         apart = ensure_build(BuildSpec("18", "8kB", "8kB"), journal)
@@ -134,7 +134,7 @@ def test_two_separate_builds_are_the_same_byte_for_byte(builds: dict[str, Build]
 
 @in_thorough_tests
 def test_what_ships_about_the_sizes_gives_the_builds_of_the_sources(builds: dict[str, Build], journal: Journal) -> None:
-    """Minutes: PostgreSQL is compiled without the compiler's cache, and all of it compared with the shared tree's."""
+    """Minutes: PostgreSQL is compiled without the compiler cache, and everything compared with the shared tree's."""
     assert shipped("18.6")
     spec = BuildSpec("18", "4kB", "16kB")
     assert builds["4kB"].manifest["version"] == "18.6"

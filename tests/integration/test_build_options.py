@@ -1,4 +1,4 @@
-"""The words of `build_options`, on a tiny PostgreSQL at two sizes from one tree: what the programs were made with."""
+"""The options of `build_options`, on a tiny PostgreSQL at two sizes from one tree: how the programs were made."""
 
 import struct
 from pathlib import Path
@@ -18,7 +18,7 @@ _LOAD, _EXECUTABLE = 1, 1
 
 
 def alignment_of_instructions(program: Path) -> int:
-    """Of the segment that is executed (elf(5), the program header of a 64-bit file)."""
+    """The alignment of the executable segment (elf(5), the program header of a 64-bit file)."""
     content = program.read_bytes()
     (offset,) = struct.unpack_from("=Q", content, 32)
     size, count = struct.unpack_from("=HH", content, 54)

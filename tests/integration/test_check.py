@@ -1,4 +1,4 @@
-"""PostgreSQL's own tests against the builds: at 8 kB nothing differs, elsewhere what differs has a reason."""
+"""PostgreSQL's own tests on the builds: no differences at 8 kB, elsewhere a reason for each."""
 
 import resource
 import shutil
@@ -22,18 +22,18 @@ from octavo.postgres.builds.cache import Build
 
 @pytest.fixture(scope="module")
 def unpacked(builds: dict[str, Build]) -> Iterator[workspace.Tests]:
-    """PostgreSQL's tests, unpacked once: whoever changes something has a part of the tree for itself."""
+    """PostgreSQL's tests, unpacked once: a test that changes something gets its own copy of that part of the tree."""
     with Journal() as journal, open_tests(str(builds["4kB"].manifest["version"]), journal) as tests:
         yield tests
 
 
 def trees() -> set[Path]:
-    """What was unpacked and is there."""
+    """The unpacked trees that exist."""
     return set(check_directory().glob(".tests-*"))
 
 
 def told(suite: Suite) -> str:
-    """What a failed test says: the first difference that nothing explains, or the first failure."""
+    """The message of a failed test: the first unexplained difference, or the first failure."""
     return f"{suite.failed}: {suite.unexplained[:1]} {suite.failures[:1]}"
 
 
@@ -59,7 +59,7 @@ def test_the_regression_suite_at_the_default_and_another_block(builds: dict[str,
     assert trees() == before
 
 
-# A backend that dies as one with a defect does.
+# A backend that crashes as one with a bug would.
 _SEGFAULT = "COPY (SELECT pg_backend_pid()) TO PROGRAM 'read pid; kill -SEGV $pid';\n"
 
 
@@ -82,7 +82,7 @@ def test_a_wrong_answer_and_a_crash_are_failures(
     assert any("terminated by signal 11" in failure.what for failure in outcome.failures)
     if _leaves_cores():
         assert any(line.startswith("#0 ") for failure in outcome.failures for line in failure.details)
-    assert not directory.exists()  # nothing is left behind but what differed
+    assert not directory.exists()  # only the differences are kept
     assert (outcome.kept / "regression.diffs").exists()
 
 
@@ -102,7 +102,7 @@ def test_a_suite_that_does_not_exist_is_named(journal: Journal) -> None:
 def test_scripts_of_programs_run_where_they_are_in_the_source(
     block: str, builds: dict[str, Build], unpacked: workspace.Tests, journal: Journal, account: Account
 ) -> None:
-    """Two quick ones of those that `--suite programs` runs; at 4 kB in a copy whose shared_buffers are blocks."""
+    """Two quick ones of the scripts that `--suite programs` runs; at 4 kB in a copy whose shared_buffers are blocks."""
     build, seen = builds[block], list[str]()
     with open_workspace(build, unpacked, journal, account) as workplace:
         suite = run_scripts(
@@ -134,7 +134,7 @@ def test_modules_of_contrib_are_tested_one_by_one(
         expected.write_text(expected.read_text().replace("(1 row)", "(2 rows)", 1))
         suite = run_contrib(workplace, lambda doing, done, total: seen.append(done))
     assert suite.failed == ["dict_int/dict_int"], told(suite)
-    assert suite.tests == seen[-1] >= 4  # of seg, whose data psql looks for where it runs, too
+    assert suite.tests == seen[-1] >= 4  # including those of seg, whose data psql searches in its working directory
     assert suite.identical + len(suite.allowed) == suite.tests - 1
     assert suite.skipped == (("lacking", "the build has no none_such"),)
     assert (suite.kept / "dict_int" / "regression.diffs").exists()

@@ -108,10 +108,10 @@ def test_a_server_is_born_inside_its_memory_limit(build: Build, journal: Journal
             with cluster.start(build, path, {}, journal, account, log=log, memory_group=group) as server:
                 members = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
                 assert server.process.pid in members
-                assert len(members) > 3  # its children too
+                assert len(members) > 3  # including its children
                 assert cgroup.achieved_limit(group) == 256 * 1024**2
                 assert f"Uid:\t{account.uid}" in Path(f"/proc/{server.process.pid}/status").read_text()
-                # Not its programs, which are read before.
+                # Except its programs, which are read before.
                 assert _cached_bytes(modules) >= sum(path.stat().st_size for path in modules.glob("*.so"))
     finally:
         cgroup.remove(group)
@@ -127,7 +127,7 @@ def test_a_directory_that_the_servers_user_cannot_enter_is_named(tmp_path: Path,
 
 
 def segments(owner: int) -> dict[int, int]:
-    """The user's System V segments: number and maker (proc_sysvipc(5))."""
+    """The user's System V segments: id and creator's pid (proc_sysvipc(5))."""
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return {int(row[1]): int(row[4]) for row in rows if int(row[7]) == owner}
 
@@ -135,7 +135,7 @@ def segments(owner: int) -> dict[int, int]:
 def test_a_bootstrap_server_that_was_killed_leaves_no_shared_memory(
     builds: dict[str, Build], home: Path, account: Account
 ) -> None:
-    """It gives nothing back at any signal: the journal removes what it had when it ends."""
+    """It releases nothing at any signal: the journal removes its segments when it ends."""
     place = make_directory(home / "scratch") / "bootstrap"
     before, its = set(segments(account.uid)), dict[int, set[str]]()
 
@@ -146,7 +146,7 @@ def test_a_bootstrap_server_that_was_killed_leaves_no_shared_memory(
                     if number not in before and b"--boot" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                         maps = Path(f"/proc/{pid}/maps").read_text().split()
                         mapped = {Path(one) for one in maps if one.startswith("/dev/shm/PostgreSQL.")}  # noqa: S108
-                        # Before its first bytes are written nobody can tell whose the control segment is.
+                        # Before its first bytes are written it is unknown whose control segment this is.
                         if names := {one.name for one in mapped if any(one.read_bytes()[:4])}:
                             os.kill(pid, signal.SIGKILL)
                             its[number] = names
@@ -199,7 +199,7 @@ def test_a_server_that_was_killed_leaves_no_shared_memory(
             mine = {name for name in (one.name for one in directory.glob("PostgreSQL.*")) if name in maps}
             assert mine
             assert [line.split()[4] for line in segments.read_text().splitlines()].count(str(postmaster)) == 1
-            other = directory / "PostgreSQL.1"  # as young, but somebody else's
+            other = directory / "PostgreSQL.1"  # equally young, but another server's
             other.touch()
             os.kill(postmaster, signal.SIGKILL)
         try:

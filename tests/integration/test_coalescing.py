@@ -1,4 +1,4 @@
-"""The workload `coalescing` on a real server: the lists are what the scans visit, and nobody writes meanwhile."""
+"""The workload `coalescing` on a real server: the scans visit exactly the lists, and nobody writes meanwhile."""
 
 import os
 from contextlib import closing
@@ -16,7 +16,7 @@ from octavo.store.store import Store
 
 pytestmark = pytest.mark.measures
 
-# Whatever else this machine does meanwhile is no matter here.
+# Other load on this machine is irrelevant here.
 PLAN = """
 name = "coalescing-small"
 question = "Does reading a hole along save requests?"
@@ -68,9 +68,9 @@ def test_a_reader_beside_a_server_that_names_the_blocks(home: Path) -> None:
     assert ones["bytes_per_request"] == 4096
     assert ones["asked_per_wanted"] == 1
     assert others["bytes_per_request"] > 4096
-    assert others["asked_per_wanted"] > 1  # a table of ten rows a block has holes of one and two blocks
+    assert others["asked_per_wanted"] > 1  # a table with ten rows per block has holes of one and two blocks
     for values in (ones, others):
         assert values["blocks_per_second"] > 0
-        assert values["first_dirtied"] > 0  # hint bits are seen where there are some
+        assert values["first_dirtied"] > 0  # hint bits are counted if there are any
         assert values["dirtied"] == 0
         assert values["checkpoints"] == 0

@@ -1,4 +1,4 @@
-"""Calibration on real servers: planted costs of a limited device are found again, and a user's server is left clean."""
+"""Calibration on real servers: planted costs of a limited device are recovered, and a user's server is left clean."""
 
 import os
 
@@ -28,7 +28,7 @@ def databases(server: Server) -> set[str]:
 
 
 def quiet(_: str) -> None:
-    """Tells nobody."""
+    """Discards messages."""
 
 
 @pytest.mark.alone
@@ -49,9 +49,9 @@ def test_planted_costs_of_a_device_are_recovered(
     journal: Journal,
     account: Account,
 ) -> None:
-    """A sequential page takes its bytes, a random one a request. It takes some 20 s, as the device is that slow.
+    """A sequential page costs its bytes, a random one a request. Takes some 20 s, as the device is that slow.
 
-    What a busy machine disturbed is measured again: it can only be slower, and not the same way each time.
+    A measurement that a busy machine disturbed is repeated: it can only be slower, and not the same way each time.
     """
     block = int(data_block.removesuffix("kB")) * 1024
     planted = {SEQUENTIAL: block / (megabytes * _MB), RANDOM: 1 / requests}
@@ -72,7 +72,7 @@ def test_planted_costs_of_a_device_are_recovered(
 
 @pytest.mark.beside
 def test_a_users_server_keeps_nothing(builds: dict[str, Build], journal: Journal, account: Account) -> None:
-    """Nor what a calibration that was killed has left there; what is named like it stays."""
+    """Also removes what a killed calibration has left there; objects with similar names remain."""
     build = builds["8kB"]
     with (
         data_directory(build, journal, account, "costs") as path,
@@ -96,6 +96,12 @@ def test_a_users_server_keeps_nothing(builds: dict[str, Build], journal: Journal
             cold = calibrate_server(dsn, CalibrationRequest(size=4 * _MB, rounds=2, cold=True), quiet)
             assert cold["cache"] == "cold"
         assert databases(server) == before | {"octavo_costs_mine"}
+        server.execute("CREATE ROLE anna LOGIN CREATEDB")
+        server.execute("CREATE DATABASE octavo_costs_other")
+        server.execute(f"COMMENT ON DATABASE octavo_costs_other IS '{comments['octavo_costs_left']}'")
+        hers = dsn.replace("user=octavo", "user=anna")
+        calibrate_server(hers, CalibrationRequest(4 * _MB, 2, cold=False), quiet)
+        assert databases(server) == before | {"octavo_costs_mine", "octavo_costs_other"}  # not hers to drop
     (found,) = document["data_blocks"]
     assert found["data_block"] == "8kB" and len(found["settings"]) == 5
     assert {one["unit"] for one in found["seconds_each"]} >= {"tuple", "operator", "cached sequential page"}

@@ -1,4 +1,5 @@
-"""A server that is killed in the middle of TPC-B: at another block, too, recovery has every acknowledged commit."""
+"""A server that is killed in the middle of TPC-B: at another block size, too, recovery has every acknowledged
+commit."""
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_a_killed_server_comes_back_with_all_that_was_acknowledged(
 def test_acknowledged_commits_that_are_lost_are_told(
     builds: dict[str, Build], journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check is no formality: with commits that do not wait for the disk, the last ones before the kill are gone."""
+    """The check can fail: with commits that do not wait for the disk, the last ones before the kill are lost."""
     lazy = {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
     monkeypatch.setattr(crashing, "_SETTINGS", {**crashing._SETTINGS, **lazy})  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(

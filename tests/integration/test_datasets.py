@@ -1,4 +1,4 @@
-"""Loads on real servers: one for every WAL geometry, copies that are all alike, age."""
+"""Loads on real servers: one for every WAL geometry, identical copies, ageing."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("empty_cache")
 
 @pytest.fixture(scope="module")
 def other_wal_block(home: Path, builds: dict[str, Build]) -> Build:
-    """A build that differs from the default one in its WAL block alone."""
+    """A build that differs from the default one only in its WAL block."""
     with Journal() as journal:
         return ensure_builds([BuildSpec("18", "8kB", "32kB")], journal)[0]
 
@@ -78,11 +78,11 @@ def test_one_load_serves_every_wal_geometry(
     ]  # fmt: skip
     for facts in seen:
         assert facts["rows"] == 200_000
-        assert facts["wal_files"] == 5  # the one in use and four ready for reuse
+        assert facts["wal_files"] == 5  # the current one and four recycled ones
         for same in ("aids", "transaction", "bytes"):
             assert facts[same] == seen[0][same]
-        assert 0 < facts["position"] - 2 * 1024**3 < 64 * 1024  # every geometry begins at the same place
-    assert int(seen[0]["transaction"]) > 700  # it went on from the load's, not from initdb's own
+        assert 0 < facts["position"] - 2 * 1024**3 < 64 * 1024  # every geometry begins at the same position
+    assert int(seen[0]["transaction"]) > 700  # continues from the load's transaction ID, not from initdb's
 
 
 def test_a_trial_uses_the_recycled_segments_and_makes_no_new_one(
@@ -91,7 +91,7 @@ def test_a_trial_uses_the_recycled_segments_and_makes_no_new_one(
     made = ensure(builds["4kB"], pgbench.WORKLOAD, SMALL, journal, account)
     with serving(made, journal, account) as server:
         files = "SELECT array_agg(name ORDER BY name) AS names FROM pg_ls_waldir()"
-        # Something to write, so that the switch to the next segment is not skipped.
+        # Write something, so that the switch to the next segment is not skipped.
         switch = "SELECT pg_current_xact_id(), pg_switch_wal()"
         before = row(server, files)["names"]
         for _ in range(4):
@@ -164,7 +164,7 @@ def test_churned_tables_are_larger_and_out_of_order(build: Build, journal: Journ
     assert 0.9 < churned["updates"] / 200_000 <= 1.0  # a row that a transaction drew twice is updated once
     assert churned["bytes"] > 1.1 * packed["bytes"]
     assert churned["correlation"] < 0.9
-    assert other["which"] != churned["which"]  # each load its own random numbers
+    assert other["which"] != churned["which"]  # each load has its own random numbers
 
 
 def test_a_limit_and_a_full_disk_are_told_before_anything_is_loaded(
@@ -197,7 +197,7 @@ def test_a_new_load_makes_the_least_recently_used_go_but_none_in_use(
         return ensure(build, pgbench.WORKLOAD, levels, journal, account, spec_of(pgbench.WORKLOAD, levels, load=number))
 
     names = [load(number).name for number in (1, 2, 3)]
-    for age, name in enumerate((names[2], names[0], names[1])):  # the third is the one not used for longest
+    for age, name in enumerate((names[2], names[0], names[1])):  # the third is the least recently used
         os.utime(cache.datasets_directory() / name / published.MANIFEST, (age, age))
     size = max(entry.size for entry in cache.list_loads())
     disk_space.set_limit(3 * size + size // 2)

@@ -1,4 +1,4 @@
-"""What script/package makes: the same bytes each time, and enough on a host that has a Python and nothing else."""
+"""The output of script/package: the same bytes each time, and sufficient on a host that has only a Python."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from octavo.postgres.source import sha256_of
 pytestmark = pytest.mark.beside
 
 _LARGEST = 25e6  # bytes
-# Prints what of the process is mapped to be run; file is the single one.
+# Prints the executable mappings of the process; `file` is the single file.
 _MAPPED = """
 import atexit, sys
 def mapped():
@@ -43,14 +43,14 @@ octavo_launcher.start(sys.path[0])
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What script/package has made."""
+    """The files that script/package has made."""
 
     wheel: Path
     file: Path
 
 
 def make(to: Path, **environment: str) -> Made:
-    """Skips the test where the packages that go into the file cannot be fetched."""
+    """Runs script/package; skips the test if the packages for the single file cannot be fetched."""
     made = subprocess.run(
         [ROOT / "script" / "package", to],
         capture_output=True,
@@ -84,7 +84,7 @@ def server(home: Path, account: Account) -> Iterator[Server]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the account runs Octavo, with no network: this host, or below another root."""
+    """Where the account runs Octavo, without a network: this host, or below another root."""
 
     journal: Journal
     account: Account
@@ -109,7 +109,7 @@ class Place:
 
 
 def works(place: Place, octavo: Sequence[str | Path], data: Path, **environment: str) -> None:
-    """The verbs for a running server, on this place and on a real server; `data` is a file for `io` to make."""
+    """Runs the commands for a live server, at this place and on a real server; `data` is a file for `io` to make."""
 
     def output(*arguments: str | Path) -> str:
         finished = place.run(*octavo, *arguments, **environment)
@@ -132,7 +132,7 @@ def works(place: Place, octavo: Sequence[str | Path], data: Path, **environment:
 
 @pytest.fixture
 def scratch(home: Path, account: Account) -> Iterator[Path]:
-    """A directory of the account's own."""
+    """A directory of the account."""
     directory = home / "by-itself"
     directory.mkdir()
     os.chown(directory, account.uid, account.gid)
@@ -141,14 +141,14 @@ def scratch(home: Path, account: Account) -> Iterator[Path]:
 
 
 def install(wheel: Path, version: str, to: Path) -> None:
-    """Installs the wheel with what it says that it needs, for a version of Python."""
+    """Installs the wheel with its requirements, for a version of Python."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--find-links", FETCHED, "--no-compile"]
     where = ["--only-binary", ":all:", "--python-version", version, "--target", to]
     subprocess.run([*pip, *where, wheel], check=True)
 
 
 def version_of(place: Place) -> str:
-    """The version of the distribution's Python; skips the test where there is none, or an old one."""
+    """The version of the distribution's Python; skips the test if there is none, or an old one."""
     asked = place.run("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
     if asked.returncode != 0 or asked.stdout.startswith(("2.", "3.9", "3.10")):
         pytest.skip(f"no /usr/bin/python3 from 3.11 on: {asked.stdout or asked.stderr}")
@@ -182,7 +182,7 @@ def test_nothing_else_is_loaded(made: Made, here: Place, scratch: Path) -> None:
     assert "memfd:libpq" in mapped.stdout, mapped.stderr
     places = [path for path in mapped.stdout.splitlines() if path.startswith("/")]
     assert [path for path in places if not path.startswith(("/usr/", "/lib", "/memfd:"))] == []
-    # Neither the directory of the file nor a variable offers a module.
+    # Neither the file's directory nor an environment variable may provide a module.
     shutil.copy(made.file, scratch / "octavo.pyz")
     for name in ("json.py", "typer.py", "sitecustomize.py"):
         (scratch / name).write_text("raise SystemExit('planted')")
@@ -203,7 +203,7 @@ def test_the_wheel_needs_only_what_it_says(made: Made, here: Place, scratch: Pat
 def test_both_run_in_a_clean_debian(
     made: Made, suite: str, home: Path, journal: Journal, account: Account, server: Server
 ) -> None:
-    """A minute for each Debian the first time, which is kept."""
+    """A minute for each Debian the first time, which is then kept."""
     with clean_debian(home, journal, suite, ["python3"]) as root:
         place = Place(journal, account, server.socket_directory, root)
         shutil.copy(made.file, root / "usr" / "local" / "bin" / "octavo")

@@ -1,4 +1,4 @@
-"""The doctor on real servers: planted faults are found and none is invented; a Bus error that it said before."""
+"""The doctor on real servers: planted faults are found and none is invented; a Bus error that it predicts."""
 
 import json
 import os
@@ -44,7 +44,7 @@ FAULTS = {
     "shared-memory-type": {"shared_memory_type": "sysv"},
     "shared-buffers": {"shared_buffers": "4MB"},
 }
-# Of later versions: the release that has the setting.
+# Settings of later versions: the release that introduced each.
 SINCE = {"io-combine-limit": 17, "io-method": 18}
 pytestmark = pytest.mark.alone  # another server's huge_pages = try would take the pages of these tests
 
@@ -54,7 +54,7 @@ DEBIAN = Path("/usr/lib/postgresql/15/bin")
 
 
 def build_of(version: str, builds: dict[str, Build], machine: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """18 as it is made for the tests; Debian's own 15; 17 where it was built on this machine, which takes minutes."""
+    """18 as made for the tests; Debian's own 15; 17 if it was built on this machine, which takes minutes."""
     if version == "18":
         return builds["8kB"]
     if version == "15":
@@ -91,10 +91,10 @@ def statuses(part: dict[str, Any]) -> dict[str, str]:
 
 
 def seen_by_nobody(server: Server, user: str) -> dict[str, Any]:
-    """The report that an unprivileged user gets, as root alone can have it made."""
+    """The report that an unprivileged user gets; only root can run this."""
     nobody = pwd.getpwnam("nobody")
     server.socket_directory.chmod(0o755)
-    # The interpreter may be where nobody cannot go: everything is loaded by looking once before.
+    # nobody may not be able to read the interpreter: a first run loads everything.
     code = (
         "import json, os\n"
         "from octavo.doctor import examine\n"
@@ -112,7 +112,7 @@ def seen_by_nobody(server: Server, user: str) -> dict[str, Any]:
 
 @contextmanager
 def planted_in_the_host() -> Generator[set[str], None, None]:
-    """As root: transparent huge pages for all, khugepaged without a pause, and a pool too small to use."""
+    """As root: transparent huge pages for all, khugepaged without a pause, and a pool that is too small."""
     if os.geteuid() != 0 or not sizes() or not THP.exists():
         yield set()
         return
@@ -134,7 +134,7 @@ def test_planted_faults_are_found_and_none_invented(
     version: str, builds: dict[str, Build], machine: Path, journal: Journal, account: Account,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Ten faults and more as root, seven and more otherwise; the same server without them says what this host has of
+    """At least ten faults as root, at least seven otherwise; the same server without them shows what this host has of
     its own."""
     build = build_of(version, builds, machine, monkeypatch)
     faults = {name: settings for name, settings in FAULTS.items() if SINCE.get(name, 0) <= int(version)}
@@ -156,7 +156,7 @@ def test_planted_faults_are_found_and_none_invented(
         faulty = SMALL | {name: value for settings in faults.values() for name, value in settings.items()}
         with planted_in_the_host() as more, running(build, path, journal, account, **faulty) as server:
             found = report_of(dsn_of(server))
-            # What the device writes at once can only be seen by who may enter the data directory.
+            # How much the device writes atomically can only be determined by a user who may enter the data directory.
             if os.geteuid() == 0:
                 seen = findings(seen_by_nobody(server, "octavo"))
                 assert {*faults, "checksums"} - {"full-page-writes"} | more <= seen <= findings(found)
@@ -171,7 +171,7 @@ def test_planted_faults_are_found_and_none_invented(
 
 @pytest.fixture(scope="module")
 def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[Server]:
-    """A server with a user who has pg_monitor, and one who has nothing."""
+    """A server with a user who has pg_monitor, and one without privileges."""
     build = builds["8kB"]
     with (
         Journal() as journal,
@@ -216,7 +216,7 @@ def test_what_it_asks_changes_nothing_and_is_limited(server: Server) -> None:
 
 
 def test_every_fact_that_a_rule_asks_for_is_looked_for(server: Server) -> None:
-    """A misspelt name would be unknown for ever."""
+    """A misspelt name would always be unknown."""
     import re
 
     from octavo.doctor import amounts, rules, stack
@@ -234,13 +234,14 @@ def test_every_fact_that_a_rule_asks_for_is_looked_for(server: Server) -> None:
     settings = (Path(str(examine.__file__)).parents[1] / "postgres/sql/doctor_settings.sql").read_text()
     assert [name for name in asked if name.startswith("setting.") and f"'{name[8:]}'" not in settings] == []
     missing = [name for name in asked if not name.startswith("setting.") and facts[name].unknown]
-    # Where this machine's files are not: a container's disk, no counters.
+    # Other facts may be unknown on this machine, for example the counters of a container's disk.
     assert [name for name in missing if facts[name].unknown == "not examined"] == []
 
 
 @needs_root
 def test_an_unprivileged_user_gets_his_answers(server: Server) -> None:
-    """As nobody: the host's memory, the server's settings; what is the server's user's to see is unknown."""
+    """As nobody: the host's memory and the server's settings are known; what only the server's user can read is
+    unknown."""
     part = seen_by_nobody(server, "watcher")
     told = statuses(part)
     assert told["work-mem"] == "ok" and told["block-sizes"] == "ok"
@@ -249,7 +250,7 @@ def test_an_unprivileged_user_gets_his_answers(server: Server) -> None:
 
 
 def test_the_command_finds_the_servers_of_this_host(octavo: Octavo, server: Server) -> None:
-    """Its socket is in a network namespace of its own, as a container's."""
+    """Its socket is in its own network namespace, like a container's."""
     found = octavo("doctor", "--interval", "0s", "--format", "json")
     assert found.returncode in (0, 1), found.stderr
     document = json.loads(found.stdout)
@@ -260,7 +261,7 @@ def test_the_command_finds_the_servers_of_this_host(octavo: Octavo, server: Serv
 
 
 def test_what_is_held_twice_is_measured(server: Server) -> None:
-    """What was written out is in the page cache as well as in shared_buffers; without the extension it is estimated."""
+    """Written pages are in the page cache and in shared_buffers; without the extension the share is estimated."""
     rule = {one["rule"]: one["text"] for one in report_of(dsn_of(server))["results"]}["double-buffering"]
     assert "an estimate" in rule and "CREATE EXTENSION pg_buffercache" in rule
     with server.connect("octavo") as connection:
@@ -305,7 +306,8 @@ def test_it_goes_on_looking_and_says_what_changes(server: Server) -> None:
 
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's PostgreSQL 15 is not installed")
 def test_debians_postgresql(home: Path, journal: Journal, account: Account) -> None:
-    """15 has no pg_stat_io, huge_pages_status or io_method: those rules do not apply, and none is unknown for it."""
+    """15 has no pg_stat_io, huge_pages_status or io_method: those rules do not apply, and no rule is unknown because of
+    them."""
     build = Build("debian", DEBIAN.parent, {"version": "15"})
     with (
         data_directory(build, journal, account) as path,
@@ -321,7 +323,7 @@ def test_debians_postgresql(home: Path, journal: Journal, account: Account) -> N
 
 
 def shared_buffers(data: Path) -> str:
-    """What initdb has written of it."""
+    """The value that initdb has written."""
     text = (data / "postgresql.conf").read_text()
     return [line for line in text.splitlines() if line.startswith("shared_buffers")][-1].split()[2]
 
@@ -354,7 +356,7 @@ def test_a_bus_error_is_said_before_and_its_advice_cures_it(
             assert died.returncode != 0
             assert "Bus error" in died.stderr or died.returncode == -signal.SIGBUS, died.stderr
             more: list[str | Path] = list(next(line for line in said["fix"] if line.startswith("initdb")).split()[1:3])
-            if version == "15":  # it has no -c: the line for its sample file
+            if version == "15":  # it has no -c: the line goes into its sample file
                 share = place / "share"
                 shutil.copytree("/usr/share/postgresql/15", share)
                 line = next(line for line in said["fix"] if line.startswith("printf"))

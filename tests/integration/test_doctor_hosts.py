@@ -1,4 +1,4 @@
-"""`octavo doctor --hosts` over a real sshd on loopback: hosts that answer, and those that do all else."""
+"""`octavo doctor --hosts` over a real sshd on loopback: hosts that answer, and those that misbehave."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 def script(place: Path, name: str, text: str) -> str:
-    """A command that takes no notice of its arguments."""
+    """A command that ignores its arguments."""
     (place / name).write_text(f"{text}\n")
     return f"sh {place / name}"
 
@@ -53,7 +53,7 @@ def test_a_table_of_hosts_of_which_some_fail(sshd: Sshd, home: Path, tmp_path: P
     bad = good.replace('"warning"', '"error"')
     (tmp_path / "good.json").write_text(good)
     (tmp_path / "bad.json").write_text(bad)
-    # Where it sees no servers: those of other tests come and go.
+    # It should see no servers, because those of other tests start and stop.
     mapped = "" if os.geteuid() == 0 else "--map-root-user "
     nowhere = f"unshare {mapped}--net --pid --fork --kill-child --mount-proc"
     real = f"{nowhere} env OCTAVO_HOME={home} PYTHONPATH={ROOT / 'src'} {sys.executable} -m octavo"
@@ -104,8 +104,9 @@ def test_a_table_of_hosts_of_which_some_fail(sshd: Sshd, home: Path, tmp_path: P
 
 
 def test_a_hundred_hosts_in_one_table_the_worst_first(sshd: Sshd, tmp_path: Path) -> None:
-    """A hundred entries of one sshd: a report each, but for one without Octavo and one that nothing listens on. Each
-    counts how many run with it. A hundred SSH connections are 15 s of CPU: minutes where others have the CPUs."""
+    """A hundred entries of one sshd: a report for each, except one without Octavo and one on which nothing listens.
+    Each counts how many run at the same time. A hundred SSH connections are 15 s of CPU: minutes if others use the
+    CPUs."""
     (tmp_path / "here").mkdir()
     (tmp_path / "counted").mkdir()
     command = script(
@@ -161,7 +162,7 @@ def test_no_host_takes_more_time_or_room_than_it_may(sshd: Sshd, journal: Journa
 
 
 def test_so_many_at_a_time_and_no_more(sshd: Sshd, journal: Journal, tmp_path: Path) -> None:
-    """Each counts how many there are besides it, and waits for as many as may be there."""
+    """Each counts how many others run, and waits until the maximum is reached."""
     (tmp_path / "here").mkdir()
     command = script(
         tmp_path, "count",

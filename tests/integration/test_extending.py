@@ -1,4 +1,4 @@
-"""docs/extending.md, word for word: its files and lines go into a copy of the sources, and its commands run there."""
+"""docs/extending.md, literally: its files and lines go into a copy of the sources, and its commands run there."""
 
 import json
 import os
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 _COPIED = ("src/octavo", "docs", "tests", "pyproject.toml", "README.md")
 _CONTRACTS = ("test_contracts.py", "test_doc_tables.py", "test_instruments.py", "test_validity.py")
-# A new file, a line of an old one, or commands.
+# A new file, a line of an existing one, or commands.
 _BLOCK = re.compile(
     r"New file `(?P<new>[^`]+)`:\n\n```\w+\n(?P<text>.*?)^```\n"
     r"|In `(?P<old>[^`]+)`, (?P<where>below|above) (?P<quote>`+)(?P<anchor>.+?)(?P=quote):\n\n"
@@ -31,12 +31,12 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Checkout:
-    """A copy of the sources that the page's commands run in."""
+    """A copy of the sources in which the page's commands run."""
 
     root: Path
 
     def run(self, *arguments: str, exits: tuple[int, ...] = (0,)) -> str:
-        """Runs Python on the copy; returns what it prints."""
+        """Runs Python in the copy; returns its output."""
         finished = subprocess.run(
             [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=1200,
             env={**os.environ, "PYTHONPATH": f"{self.root / 'src'}:{self.root}", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -46,7 +46,7 @@ class Checkout:
         return finished.stdout
 
     def command(self, line: str) -> str:
-        """A line of the page."""
+        """Runs a line of the page."""
         if line == "script/test contracts":
             return self.run(
                 "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/unit/{one}" for one in _CONTRACTS)
@@ -57,20 +57,20 @@ class Checkout:
         if program == ".venv/bin/python":
             return self.run(*arguments)
         assert program == "./octavo"
-        # On a busy machine no trial may be valid, which is 4.
+        # On a busy machine there may be no valid trial, which is exit code 4.
         return self.run("-m", "octavo", *arguments, exits=(0, 4) if arguments[0] == "run" else (0,))
 
 
 @pytest.fixture
 def checkout(home: Path, tmp_path: Path) -> Checkout:
-    # Tests that the page runs have the builds of these tests.
+    # Tests that the page runs use the builds of these tests.
     shared = make_directory(home / "tests") / "builds"
     if not shared.is_symlink():
         shared.symlink_to((home / "builds").resolve())
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
-            # What is compiled of the product's modules counts in the copy, too, until they change there.
+            # Compiled modules of Octavo are valid in the copy, too, until a module changes there.
             left_out = () if name == "src/octavo" else ("__pycache__",)
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns(*left_out))
         else:
@@ -79,7 +79,7 @@ def checkout(home: Path, tmp_path: Path) -> Checkout:
 
 
 def followed(page: str, checkout: Checkout) -> Iterator[tuple[str, str]]:
-    """Does what the page says, from its beginning to its end; gives each command with what it printed."""
+    """Follows the page from its beginning to its end; yields each command with its output."""
     for block in _BLOCK.finditer(page):
         if name := block["new"]:
             path = checkout.root / name
@@ -98,9 +98,9 @@ def followed(page: str, checkout: Checkout) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.measures
 def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
-    """About a minute: every command of the page is run, the contracts twice and two runs among them."""
+    """About a minute: every command of the page is run, including the contracts twice and two runs."""
     page = PAGE.read_text()
-    if os.geteuid() != 0:  # the knob needs root; its cells would be skipped
+    if os.geteuid() != 0:  # the knob needs root; otherwise its cells would be skipped
         page = page.replace('vfs_cache_pressure = "100"\n', "")
     assert page.count("\n```") == 2 * len(_BLOCK.findall(page)), "a block that no test would follow"
     done = dict(followed(page, checkout))
@@ -108,7 +108,7 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
     document = json.loads(done["./octavo report last --format json"])
     trials = document["trials"]
     assert document["run"]["primary_metric"] == "rows_per_second"
-    assert len({trial["cell"] for trial in trials}) == 3  # a trial that others disturbed is tried again
+    assert len({trial["cell"] for trial in trials}) == 3  # a disturbed trial is repeated
     assert all(trial["status"] in ("ok", "invalid") for trial in trials), [trial["reason"] for trial in trials]
     for trial in trials:
         seen = {one["metric"] for one in trial["observations"]}
@@ -118,7 +118,7 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
     assert {cell["levels"]["rows"] for cell in document["cells"]} == {"20000"}
 
 
-@pytest.mark.beside  # it goes as far as the tests of the page, and runs nothing
+@pytest.mark.beside  # follows the page up to the tests, and runs nothing
 @pytest.mark.parametrize(
     ("was", "mistake", "named"),
     [

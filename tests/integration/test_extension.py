@@ -1,4 +1,4 @@
-"""Extensions built out of tree with PGXS: one from PostgreSQL's contrib under another name, one from elsewhere."""
+"""Extensions built out of tree with PGXS: one from PostgreSQL's contrib under another name, one from another source."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ BUILDS = pytest.mark.parametrize("build", ["4kB"], indirect=True)
 
 
 def links_of(build: Build, target: Path) -> Build:
-    """The build in another place, its files shared by hard links, as builds that differ in little share them."""
+    """The build in another directory, its files shared by hard links, like builds that differ little."""
     shutil.copytree(build.prefix.resolve(), target, symlinks=True, copy_function=link_or_copy)
     manifest = (target / "manifest.json").read_bytes()
     (target / "manifest.json").unlink()  # its time is changed by every use
@@ -44,7 +44,7 @@ def link_or_copy(source: str, target: str) -> None:
 
 @pytest.fixture
 def apart(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
-    """The build in a cache of the test's own, so that no other test meets the extension."""
+    """The build in a separate cache, so that no other test finds the extension."""
     directory = make_directory(home / "extensions")
     (directory / COMPILER_CACHE).symlink_to((home / COMPILER_CACHE).resolve())
     (directory / "sources").symlink_to((home / "sources").resolve())
@@ -55,7 +55,7 @@ def apart(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.fixture(scope="session")
 def bloom(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source of PostgreSQL's contrib/bloom, taken out of the tarball and nothing else."""
+    """The source of PostgreSQL's contrib/bloom, extracted from the tarball without the rest."""
     target = tmp_path_factory.mktemp("contrib")
     with Journal() as journal:
         tarball = find_source(build.manifest["version"], journal).tarball
@@ -71,7 +71,7 @@ def bloom(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def renamed_bloom(apart: Build, bloom: Path, tmp_path: Path) -> Path:
-    """contrib/bloom, an index access method that lays out pages itself, as an extension `petals`."""
+    """contrib/bloom, an index access method with its own page layout, as an extension `petals`."""
     directory = tmp_path / "petals"
     shutil.copytree(bloom, directory)
     (directory / "bloom.control").rename(directory / "petals.control")
@@ -106,7 +106,7 @@ def test_a_contrib_module_is_built_installed_and_works_at_this_block_size(
         plan = connection.execute("EXPLAIN SELECT * FROM t WHERE i = 7").fetchall()
         assert any("Bitmap Index Scan" in str(row) for row in plan)
         assert connection.execute("SELECT i FROM t WHERE i = 7").fetchall() == [{"i": 7}]
-    # The library finds libpq and others beside it and nowhere else.
+    # The library finds libpq and others only in the build.
     dynamic = children.check(children.run(["readelf", "-d", apart.prefix / "lib" / "petals.so"], journal, role="test"),
                              "readelf").stdout  # fmt: skip
     assert "[$ORIGIN/../lib]" in dynamic
@@ -224,7 +224,7 @@ def ip4r(apart: Build, tmp_path: Path, journal: Journal) -> Path:
 
 
 def fetch_debian_source(package: str, scratch: Path, kept: Path, journal: Journal) -> Path:
-    """Upstream's tarball out of Debian's source package, its digest checked by apt; skips where that cannot be had."""
+    """Upstream's tarball from Debian's source package, its digest checked by apt; skips the test if there is none."""
     if shutil.which("apt-get") is None:
         pytest.skip("this is no Debian: no source of an extension to fetch")
     listed = subprocess.run(
@@ -262,7 +262,7 @@ def test_an_extension_from_elsewhere_works_in_every_build_chosen(
 ) -> None:
     builds = [apart]
     older = [path.parent for path in (home / "builds").glob("17.*-b4w8-*/manifest.json")]
-    if older:  # another major version, where one was built before
+    if older:  # another major version, if one was built before
         links_of(Build(older[0].name, older[0], {}), builds_directory() / older[0].name)
         found = read_build(older[0].name)
         assert found is not None

@@ -1,5 +1,5 @@
-"""Three hosts as network namespaces of this machine, reached over an sshd where there is one: certificates, a real run
-over them, and what it leaves."""
+"""Three hosts as network namespaces of this machine, reached over sshd if installed: certificates, a real run, and what
+remains after it."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.store.store import Store
 from octavo.workloads import find
 
-# Each host has a run lock of its own, and its numbers are of no interest.
+# Each host has its own run lock, and its numbers are irrelevant.
 pytestmark = needs_root
 
 _SHORT = (
@@ -40,7 +40,7 @@ _CERTIFICATE = ("host.pem", "host.key")
 
 @pytest.fixture(scope="module")
 def fleet(home: Path) -> Iterator[Network]:
-    """`earlier` in alpha's state directory has its certificate of before the authority was renewed."""
+    """`earlier` in alpha's state directory has its certificate from before the authority was renewed."""
     with Journal() as journal:  # the two that the plan needs, not all that other tests share
         ensure_builds([BuildSpec("18", size, "8kB") for size in ("4kB", "8kB")], journal)
     shared = [(home / name).resolve() for name in ("builds", "sources")]
@@ -82,7 +82,8 @@ def test_a_host_with_another_octavo_is_refused_and_the_run_goes_on_without(fleet
 
 
 def test_only_who_has_a_certificate_is_let_in_and_nothing_else_listens(fleet: Network) -> None:
-    """One of an earlier authority is none; a new authority is refused while what runs would accept the earlier one."""
+    """A certificate of an earlier authority is refused; a new authority is refused as long as running processes would
+    accept the earlier one."""
     fleet.coordinator.octavo("fleet", "run", str(fleet.file))
     try:
         for place, port in ((fleet.coordinator, 8786), *((host, 8790) for host in fleet.hosts)):
@@ -100,8 +101,8 @@ def test_only_who_has_a_certificate_is_let_in_and_nothing_else_listens(fleet: Ne
     assert not [pid for place in (fleet.coordinator, *fleet.hosts) for pid in processes_in(place)]
 
 
-# Speaks TLS without a certificate, then no TLS, then with an earlier certificate: all are refused before a word of
-# Dask's. With one that counts it is let in.
+# Connects with TLS but no certificate, without TLS, then with an earlier certificate: each is refused before any
+# message of Dask's. With a valid certificate it is accepted.
 _STRANGER = """
 import socket, ssl, sys
 
@@ -127,7 +128,7 @@ def test_a_preset_over_three_hosts_is_analysed_as_the_same_trials_in_one_store(
     fleet: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than a minute: three hosts on one machine make three loads each, and measure three cells in two rounds; each
-    cell has a memory group of its own where there can be any, in slices too where those can be stopped."""
+    cell has its own memory group if there can be any, and runs in slices if memory groups can be frozen."""
     memory = "none" if cgroup.memory_controller() is None else "512MB"
     plan = fleet.coordinator.home / "oltp-blocks-demo.toml"
     plan.write_text(tolerant_plan("oltp-blocks-demo", loads=1))
@@ -144,14 +145,14 @@ def test_a_preset_over_three_hosts_is_analysed_as_the_same_trials_in_one_store(
     assert {(trial.facts or {})["host"] for trial in trials} == {"alpha", "beta", "gamma"}
     limits = {None} if memory == "none" else {512 * MB}
     assert {(trial.facts or {}).get("memory_limit_bytes") for trial in trials} == limits
-    # A round that is too slow for slices goes on without them.
+    # A round that is too slow for slices is continued without them.
     if eligibility.not_here(find(record.plan["workload"]), cells) is None:
         assert "slices" in {(trial.facts or {}).get("interleave") for trial in trials}
     assert "on these 3 hosts" in document["verdicts"][0]["sentence"]
-    # What was zero on a host, such as waiting for something, has no ratio there.
+    # A metric that was zero on a host, for example a wait, has no ratio there.
     assert {row["hosts"] for row in document["effects"] if row["metric"] == "tps"} == {3}
 
-    # As if a single host had measured one part after the other.
+    # As if a single host had measured one part after another.
     ordered = sorted(trials, key=lambda trial: (trial.part, trial.round, trial.position))
     with closing(Store.open(tmp_path / "one.sqlite")) as one:
         one.add_finished_run(record, cells, ordered)

@@ -1,4 +1,4 @@
-"""A build that one host has is sent to the one that lacks it, and measured with there."""
+"""A build that one host has is sent to a host that lacks it, and used for measuring there."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ _SHORT = (
 
 @pytest.fixture
 def fleet(home: Path) -> Iterator[Network]:
-    """Alpha has the builds of all tests, beta one of the two that the plan needs; both have the sources."""
+    """Alpha has the builds of all tests, beta only one of the two that the plan needs; both have the sources."""
     with Journal() as journal:
         one, _ = ensure_builds([BuildSpec("18", size, "8kB") for size in ("8kB", "4kB")], journal)
     with network(["alpha", "beta"], [(home / "sources").resolve()]) as made:
@@ -42,7 +42,7 @@ def fleet(home: Path) -> Iterator[Network]:
 
 def test_a_build_travels_to_the_host_that_lacks_it(fleet: Network) -> None:
     """More than a minute: each of two hosts makes loads and measures two cells, twice. Then one has copies of the
-    other's loads, as where its disk was copied: they are no loads of its own."""
+    other's loads, as if its disk had been cloned: they do not count as its own loads."""
     alpha, beta = fleet.hosts
     plan = fleet.coordinator.home / "oltp-blocks-demo.toml"
     plan.write_text(tolerant_plan("oltp-blocks-demo").replace("control = true", "control = false"))

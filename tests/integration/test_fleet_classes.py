@@ -1,4 +1,4 @@
-"""Hosts that are not alike, what failed and is repeated, and what a fleet says of a plan before it runs."""
+"""Hosts that differ, failed trials that are repeated, and what a fleet reports about a plan before it runs."""
 
 import sys
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def fleet() -> Iterator[Network]:
 
 
 def measure(fleet: Network, *words: str) -> str:
-    """Runs, and returns the run and what was said."""
+    """Runs the plan; returns the run's id and the output."""
     done = fleet.coordinator.run(sys.executable, "-m", "tests.fleet_coordinator", str(fleet.file), "2", *words)
     return done.stdout
 

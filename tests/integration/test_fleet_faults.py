@@ -1,5 +1,5 @@
-"""What goes wrong with a fleet, each once: no finished trial is lost or doubled, every host is as it was found, and the
-run goes on with who is left."""
+"""Each fault of a fleet once: no finished trial is lost or duplicated, every host is restored, and the run continues
+with the remaining hosts."""
 
 import json
 import os
@@ -24,10 +24,10 @@ from octavo.store.records import TrialRecord
 from octavo.store.store import Store
 from octavo.store.trial_json import decode
 
-# Each host has a run lock of its own, and its numbers are of no interest.
+# Each host has its own run lock, and its numbers are irrelevant.
 pytestmark = needs_root
 
-# Who does not answer is noticed as early as Dask's ten probes a second allow.
+# A host that does not answer is noticed as early as Dask's ten probes per second allow.
 _QUICK = ("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=5s")
 CELLS = 6
 ROUNDS = 3
@@ -41,7 +41,7 @@ def fleet() -> Iterator[Network]:
 
 
 class Coordinator:
-    """A run as a process of its own, line by line."""
+    """A run in a separate process, read line by line."""
 
     def __init__(self, fleet: Network, run: str = "") -> None:
         words = [
@@ -58,7 +58,7 @@ class Coordinator:
         self.lines: list[str] = []
 
     def until(self, pattern: str) -> str:
-        """Reads up to a line that matches."""
+        """Reads until a line matches."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip())
@@ -69,7 +69,7 @@ class Coordinator:
 
 @contextmanager
 def running(fleet: Network, run: str = "") -> Generator[Coordinator, None, None]:
-    """A run, ended with the test; afterwards nothing of it is left on any host."""
+    """A run that ends with the test; afterwards nothing of it remains on any host."""
     started = Coordinator(fleet, run)
     try:
         yield started
@@ -80,7 +80,7 @@ def running(fleet: Network, run: str = "") -> Generator[Coordinator, None, None]
 
 
 def trials(fleet: Network) -> list[TrialRecord]:
-    """Those of the newest run."""
+    """The trials of the newest run."""
     with closing(Store.open_to_read(fleet.coordinator.home / "octavo.sqlite")) as store:
         return store.trials(newest(fleet))
 
@@ -94,14 +94,15 @@ def measured(fleet: Network, host: int) -> list[tuple[int, str]]:
 
 
 def assert_whole(fleet: Network, *hosts: int) -> None:
-    """These hosts have every cell in every round, once."""
+    """Asserts that these hosts have every cell in every round, once."""
     for host in hosts:
         found = measured(fleet, host)
         assert len(found) == len(set(found)) == ROUNDS * CELLS
 
 
 def outbox(fleet: Network, place: Place) -> list[Path]:
-    """What a host keeps of the newest run; an earlier one that it was cut off from stays until that is resumed."""
+    """A host's outbox of the newest run; that of an earlier run from which the host was cut off remains until
+    resumed."""
     return list((place.home / "fleet" / "outbox").glob(f"{newest(fleet)}.sqlite*"))
 
 
@@ -115,8 +116,8 @@ def assert_as_found(fleet: Network, keeping: Sequence[str] = ()) -> None:
 
 @contextmanager
 def held(host: Place) -> Generator[Path, None, None]:
-    """A trial of the host's second round does not end before the file is removed: what is done to the fleet meanwhile
-    is done in the middle of the run, however late it comes."""
+    """Holds a trial of the host's second round until the file is removed: faults injected meanwhile happen in the
+    middle of the run, however late they are."""
     file = host.home / HELD
     file.write_text(str(CELLS + 1))
     try:
@@ -169,7 +170,7 @@ def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
     found = measured(fleet, 2)
     assert 0 < len(found) == len(set(found)) < ROUNDS * CELLS
     assert_as_found(fleet, keeping=["beta"])
-    assert outbox(fleet, beta)  # what it had measured
+    assert outbox(fleet, beta)  # the trials it had measured
 
 
 def test_a_scheduler_that_is_killed_is_started_again(fleet: Network) -> None:
@@ -223,8 +224,8 @@ def test_a_clock_that_is_ten_minutes_off_is_corrected(fleet: Network) -> None:
 
 
 def test_trials_that_no_store_takes_are_set_aside_and_those_behind_them_are_stored(fleet: Network) -> None:
-    """Of one host its fourth trial, whose value is no number: the coordinator notices. Of the other its seventh, which
-    is damaged before it is sent."""
+    """On one host the fourth trial, whose value is not a number: the coordinator detects this. On the other the
+    seventh, which is damaged before it is sent."""
     alpha, beta = fleet.hosts
     (alpha.home / NO_NUMBER).write_text("3")
     try:
@@ -242,7 +243,7 @@ def test_trials_that_no_store_takes_are_set_aside_and_those_behind_them_are_stor
     assert {number for number, _ in stored} == set(range(1, ROUNDS + 1))
     stored = measured(fleet, 2)
     assert len(stored) == len({*stored, damaged}) - 1 == ROUNDS * CELLS - 1
-    # The fleet has ended: they are listed all the same.
+    # The fleet has ended, but they are still listed.
     told = fleet.coordinator.octavo("fleet", "status", str(fleet.file), "--format", "json", check=False)
     rows = {row["host"]: row for row in json.loads(told.stdout)["set_aside_trials"]}
     assert rows.keys() == {"", "beta"}
@@ -255,7 +256,7 @@ def test_trials_that_no_store_takes_are_set_aside_and_those_behind_them_are_stor
 
 
 def damage(host: Place, run: str, number: int) -> tuple[int, str]:
-    """Damages a trial of a host's outbox once it is there; its round and cell."""
+    """Damages a trial in a host's outbox when it appears; returns its round and cell."""
     deadline = time.monotonic() + 300
     with closing(sqlite3.connect(host.home / "fleet" / "outbox" / f"{run}.sqlite", isolation_level=None)) as file:
         while (found := file.execute("SELECT record FROM trial WHERE number = ?", (number,)).fetchone()) is None:

@@ -1,4 +1,4 @@
-"""A fleet of one host that is reached over a real sshd on loopback, as a user's hosts are."""
+"""A fleet of one host that is reached over a real sshd on loopback, like a user's hosts."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ def free_address() -> str:
 
 
 def test_certificates_workers_and_their_end_go_over_ssh(tmp_path: Path, home: Path) -> None:
-    del home  # root's own directories, made as every test's
+    del home  # root's own directories are used, created like every test's
     homes = {name: tmp_path / name for name in ("coordinator", "host")}
     for one in homes.values():
         one.mkdir(mode=0o711)

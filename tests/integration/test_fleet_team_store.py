@@ -21,7 +21,7 @@ from octavo.postgres.cluster import Server
 from octavo.store.address import server_address
 from octavo.store.store import Store
 
-# Each host has a run lock of its own, and its numbers are of no interest.
+# Each host has its own run lock, and its numbers are irrelevant.
 pytestmark = needs_root
 
 
@@ -38,7 +38,7 @@ def server(builds: dict[str, Build], account: Account) -> Iterator[Server]:
 
 @pytest.fixture
 def url(server: Server) -> str:
-    """As the coordinator reaches it, whose /run/octavo is its own."""
+    """The URL for the coordinator, which has its own /run/octavo."""
     return f"postgresql://octavo@/octavo?host=/proc/{os.getpid()}/root{server.socket_directory}"
 
 
@@ -52,7 +52,7 @@ def fleet(url: str) -> Iterator[Network]:
 
 
 def test_a_store_whose_server_is_restarted_has_every_trial_once(fleet: Network, server: Server, url: str) -> None:
-    """One host holds a trial back, so that there is a run to go on; the other one measures meanwhile."""
+    """One host holds a trial back, so that the run is still going on; the other host measures meanwhile."""
     with held(fleet.hosts[1]) as hold, running(fleet) as run:
         run.until("trial beta")
         server.restart(hold.unlink)

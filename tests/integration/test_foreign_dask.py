@@ -1,4 +1,4 @@
-"""A Dask that somebody else keeps: his scheduler, workers and certificates, as docs/fleet.md has it."""
+"""A Dask that somebody else operates: his scheduler, workers and certificates, as described in docs/fleet.md."""
 
 import json
 import random
@@ -44,7 +44,7 @@ _FILES = {"ca": "ca.pem", "cert": "coordinator.pem", "key": "coordinator.key"}
 
 @pytest.fixture(scope="module")
 def dask(files: dict[str, Path]) -> Iterator[Network]:
-    """A scheduler and two workers, started with Dask's own commands only."""
+    """A scheduler and two workers, started only with Dask's own commands."""
     tls = ["--tls-ca-file", str(files["ca"]), "--tls-cert", str(files["cert"]), "--tls-key", str(files["key"])]
     client = "DASK_DISTRIBUTED__COMM__TLS__"
     environment = [
@@ -97,7 +97,7 @@ def test_a_run_goes_to_its_workers(dask: Network) -> None:
     for host in dask.hosts:
         assert not list((host.home / "fleet" / "outbox").glob("*"))
         assert not list((host.home / "journal").glob("*"))
-        assert processes_in(host)  # his workers go on
+        assert processes_in(host)  # his workers continue
 
 
 def test_a_dry_run_asks_its_workers(dask: Network) -> None:
@@ -154,7 +154,7 @@ def test_a_trace_that_is_not_there_is_an_error_in_a_line(dask: Network, tmp_path
 
 
 def write_skewed(path: Path, count: int = _ACCESSES) -> None:
-    """Accesses to pages of one relation as the cube of a uniform number has them."""
+    """Writes accesses to pages of one relation, at the cube of a uniform random number."""
     drawn = random.Random(7)
     writer = _core.TraceWriter(path, 8192)
     writer.push([(number, 1, 1663, 5, 16384, 0, int(drawn.random() ** 3 * _PAGES), 0, 0) for number in range(count)])

@@ -1,4 +1,4 @@
-"""Memory is really broken up, 1 GB of it, and whole again at the end and after a kill."""
+"""1 GB of memory is really fragmented, and restored at the end and after a kill."""
 
 import array
 import os
@@ -22,7 +22,7 @@ _GB = 1024**3
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PLACE = KnobTarget(Path(__file__).parent)
 _PATIENCE_SECONDS = 60.0
-# In force until it is killed.
+# Holds the fragmentation until it is killed.
 _VICTIM = """
 import sys, threading
 from pathlib import Path
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.skipif(_why is not None, reason=_wh
 
 
 def frames_of(pid: int) -> list[int]:
-    """Where the pages lie that a process has in its largest mapping (proc_pid_pagemap(5): present, and the frame)."""
+    """The frames of a process's largest mapping (proc_pid_pagemap(5): present, and the frame)."""
     ranges = [line.split()[0].split("-") for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
     first, end = max(((int(one, 16), int(other, 16)) for one, other in ranges), key=lambda pair: pair[1] - pair[0])
     with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as file:
@@ -50,7 +50,7 @@ def frames_of(pid: int) -> list[int]:
 
 
 def moved_of(kind: str) -> float:
-    """The share of what is held that lies elsewhere once the kernel has compacted all of its memory
+    """The share of the held pages that are in other frames after the kernel has compacted all of its memory
     (admin-guide/sysctl/vm.rst, compact_memory)."""
     huge = huge_page()
     assert huge is not None
@@ -75,7 +75,7 @@ def test_the_kernel_can_move_what_is_movable_and_not_what_is_pinned(home: Path) 
 
 
 def test_while_it_fills_it_ends_with_its_input_too() -> None:
-    """Filling tens of GB takes a minute, in which whoever started it may be killed."""
+    """Filling tens of GB takes a minute, during which the process that started it may be killed."""
     command = [sys.executable, "-I", "-S", fragment_holder.__file__, str(_GB), str(huge_page()), "0", "pinned"]
     finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stdout) == (1, "")
@@ -84,7 +84,7 @@ def test_while_it_fills_it_ends_with_its_input_too() -> None:
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["it ends by itself", "the next command ends it"])
 def test_after_a_kill_memory_is_free_again(home: Path, octavo: Octavo, stopped: bool) -> None:
-    """What holds it sees that its input has ended; one that cannot, as it is stopped, is in the journal."""
+    """The holding process notices that its input has ended; if it cannot, because it is stopped, the journal has it."""
     with subprocess.Popen(
         [sys.executable, "-c", _VICTIM, _PLACE.directory], stdout=subprocess.PIPE, text=True
     ) as victim:

@@ -1,4 +1,4 @@
-"""Huge pages of real servers: what they need is what they use, whatever the block size; a group that kills initdb."""
+"""Huge pages of real servers: the predicted need is the actual use, at any block size; a group that kills initdb."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_the_pages_asked_for_are_the_pages_used(build: Build, journal: Journal, 
             assert now.server.postmaster == server.process.pid
             assert now.seen.page == pages
             assert now.seen.mapping is not None
-            # PostgreSQL asks for one more than it maps when its memory is a multiple of the page.
+            # PostgreSQL requests one page more than it maps if its memory is a multiple of the page.
             assert needed - now.seen.mapping // pages in (0, 1)
             assert now.server.pages == before.server.pages
             state = read_pool(pages)
@@ -85,7 +85,7 @@ def test_the_pages_asked_for_are_the_pages_used(build: Build, journal: Journal, 
 def test_published_pools_against_what_postgresql_asks_for(
     build: Build, journal: Journal, account: Account, shared_buffers: str, page: str, pages: int
 ) -> None:
-    """Asking takes no memory. The second page size is of other machines: there it is the memory in such pages."""
+    """Asking the server needs no memory. The second page size is that of other machines: the memory in such pages."""
     with data_directory(build, journal, account) as path:
         configure(path, shared_buffers=shared_buffers)
         with asking(path, build.prefix / "bin") as (ask, _):
@@ -107,7 +107,7 @@ def test_a_server_on_small_pages_is_found_out(build: Build, journal: Journal, ac
         assert seen["shared_memory_page_bytes"] == os.sysconf("SC_PAGE_SIZE")
         assert seen["over_asked_pages"] > 0
         assert sum(seen["parts_bytes"].values()) <= seen["vm_peak_bytes"]
-        # What the recipe asks for beyond the need is what is not shared memory.
+        # The difference between the recipe and the need is memory that is not shared.
         beside = seen["vm_peak_bytes"] - seen["shared_memory_bytes"]
         assert abs(seen["over_asked_bytes"] - beside) <= 2 * now.page
         assert said["page_tables"]["connections"] == 500
@@ -129,7 +129,7 @@ def test_a_cluster_that_runs_is_not_asked_by_its_directory(build: Build, journal
 def test_a_server_in_another_container_is_not_ended_by_asking_its_directory(
     build: Build, journal: Journal, account: Account
 ) -> None:
-    """Its pid is 1 there: PostgreSQL itself would take the lock file for left over, and remove it."""
+    """Its pid is 1 in the container: PostgreSQL itself would consider the lock file stale, and remove it."""
     with data_directory(build, journal, account) as path, in_a_pid_namespace(build, path, account) as pid:
         assert (path / "postmaster.pid").read_text().startswith("1\n")
         with pytest.raises(UsageError, match=rf"a server \(pid {pid}\) runs.*--dsn 'host=") as error:
@@ -144,7 +144,7 @@ def test_a_server_in_another_container_is_not_ended_by_asking_its_directory(
 
 @contextmanager
 def in_a_pid_namespace(build: Build, path: Path, account: Account) -> Generator[int, None, None]:
-    """A server as a container has it; its pid here."""
+    """A server as in a container; yields its pid here."""
     arguments = [
         "unshare", "--pid", "--fork", "--mount-proc", "setpriv", f"--reuid={account.uid}",
         f"--regid={account.gid}", "--clear-groups", build.program("postgres"), "-D", path, "-k", path,

@@ -1,4 +1,4 @@
-"""What a plan refuses is what the server refuses, and nothing else; at every data block."""
+"""A plan refuses exactly the cells that the server refuses, at every data block."""
 
 from tests.integration.servers import data_directory
 
@@ -45,7 +45,7 @@ def test_what_is_refused_is_what_the_server_refuses(build: Build, journal: Journ
     refused = 0
     with data_directory(build, journal, account) as directory:
         for settings, buffers in cases:
-            if "io_combine_limit" in settings:  # raised together, else it would be lowered without a word
+            if "io_combine_limit" in settings:  # raised together, otherwise the server lowers it silently
                 settings["io_max_combine_limit"] = settings["io_combine_limit"]
             table = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
             plan = parse_plan(TEXT.format(block=block, buffers=buffers, settings=table), origin="edges")

@@ -46,7 +46,7 @@ def server(build: Build, journal: Journal, account: Account) -> Iterator[Server]
 
 
 def trial(server: Server, observers: InstrumentSet, seconds: int = 3) -> tuple[InstrumentResults, int]:
-    """A short read-write pgbench, watched."""
+    """A short read-write pgbench, with the instruments."""
     with observers.start(server) as watching:
         finished = server.run_client("pgbench", "--no-vacuum", f"--client={_CLIENTS}", f"--time={seconds}")
         assert finished.returncode == 0, finished.stderr
@@ -77,18 +77,18 @@ def test_all_instruments_agree_with_each_other(server: Server) -> None:
     assert found["process_cpus", "client backend"] > 0
     assert 0 < found["client_cpu_share", None] < 1
 
-    # What the server counts: one statistics' report apart from pgbench's own, and our own few transactions.
+    # The server's counters: they differ from pgbench's by one statistics report and our own few transactions.
     assert found["transactions_per_second", None] * 3 >= transactions * 0.5
     assert found["wal_bytes", None] > found["wal_record_bytes", None] > 0
     assert found["wal_bytes_per_transaction", None] == pytest.approx(found["wal_bytes", None] / transactions)
-    assert found["wal_full_page_images", None] > 0  # the first touch after a checkpoint
+    assert found["wal_full_page_images", None] > 0  # the first change after a checkpoint
     assert found["wal_written_bytes", None] >= found["wal_bytes", None] * 0.9
     assert found["wal_amplification", None] == pytest.approx(
         found["wal_written_bytes", None] / found["wal_bytes", None], rel=0.01
     )
     assert found["checkpoints", None] == 0
 
-    # The WAL read again: images, records and headers fill it, but for what aligns the records.
+    # Reading the WAL again: images, records and headers account for all of it, except the alignment of records.
     assert found["wal_inspected_share", None] == 1.0
     parts = found["wal_records_share", None] + found["wal_images_share", None]
     assert found["wal_images_share", None] > 0.1
@@ -129,7 +129,7 @@ def test_series_stand_beside_the_observations_and_looking_is_accounted(server: S
 
 @needs_root
 def test_requests_are_those_that_the_device_counts(server: Server) -> None:
-    """Direct writes of one size, by a process of ours, are found in the class of that size."""
+    """Direct writes of one size by our own process are counted in the class of that size."""
     table = {name: instruments()[name] for name in ("device", "requests")}
     notices: list[str] = []
     with InstrumentSet(table, notices.append).start(server) as watching:

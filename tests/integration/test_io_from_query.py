@@ -1,4 +1,4 @@
-"""The blocks of a bitmap heap scan, taken from a server, against what the server itself counts."""
+"""The blocks of a bitmap heap scan, read from a server, compared with the server's own counts."""
 
 from collections.abc import Generator
 from typing import Any

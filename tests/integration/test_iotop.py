@@ -1,4 +1,4 @@
-"""`octavo iotop` on a device of our own: every request counted once, for who made it, as the device counts them."""
+"""`octavo iotop` on a separate device: every request is counted once, for its process, as the device counts them."""
 
 import mmap
 import os
@@ -15,6 +15,7 @@ from octavo.host import loop_volume
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.loop_volume import Volume
+from octavo.instruments.request_counter import RequestCounter
 from octavo.iotop.activity import Activity
 from octavo.iotop.devices import find_disk, without_queue
 from octavo.iotop.from_bpf import FromBpf
@@ -51,7 +52,7 @@ def opened(source: str, device: int | None, journal: Journal, *, submitted: bool
 
 
 def seen(source: RequestSource, disk: str, act: Callable[[], object], **narrowed: int) -> RequestSnapshot:
-    """One look over what the action did."""
+    """One interval around the action."""
     monitor = RequestMonitor(source, None, {}, disks=(disk,), **narrowed)
     try:
         act()
@@ -99,9 +100,26 @@ def test_direct_requests_are_counted_as_the_device_counts_them(source: str, volu
     assert shown.cost_seconds > 0
 
 
+def test_requests_beyond_the_kernels_map_are_lost_and_not_silent(volume: Volume) -> None:
+    path = volume.directory / "file"
+    path.write_bytes(os.urandom(_FILE))
+    os.sync()
+    try:
+        counter = RequestCounter(find_disk(str(volume.directory))[1], most=2)
+    except OSError as error:
+        pytest.skip(f"this kernel has no bpf: {error}")
+    try:
+        for size in (4096, 8192, 16384, 32768):
+            direct_requests(path, size, 5, os.O_RDONLY)
+        counted = sum(one.count for one in counter.take() if one.pid == os.getpid())
+        assert 0 < counted < 20 and counted + counter.lost() >= 20
+    finally:
+        counter.close()
+
+
 @pytest.fixture
 def without_requests() -> Iterator[str]:
-    """A device that makes no requests of its own, as those of device mapper and md do not: a zram of our own."""
+    """A device that issues no requests of its own, like those of device mapper and md: a zram made for the test."""
     control = Path("/sys/class/zram-control")
     try:
         number = int((control / "hot_add").read_text())
@@ -136,7 +154,7 @@ def test_what_enters_a_volume_is_counted_for_who_submits_it(
     totals = shown.devices[name]
     assert sums(shown, "read") == (totals.reads, totals.read_bytes)
     assert sums(shown, "write") == (totals.writes, totals.written_bytes)
-    # What we asked for by system calls: these, and what else the test's process reads.
+    # The requests of our system calls: these, and the other reads of the test's process.
     assert ours["read"].asked is not None and ours["read"].asked.bytes >= 300 * 16384
 
 
@@ -152,7 +170,7 @@ def test_what_is_written_back_later_is_the_kernels(source: str, volume: Volume, 
 
     def act() -> None:
         path.write_bytes(os.urandom(_FILE))
-        subprocess.run(["sync", "--file-system", path], check=True)  # the kernel's flusher does it
+        subprocess.run(["sync", "--file-system", path], check=True)  # the kernel's flusher writes
 
     shown = seen(opened(source, number, journal), volume.device, act)
     later = [row for row in shown.rows if row.role == WRITE_BACK]
@@ -203,7 +221,7 @@ def database(builds: dict[str, Build], account: Account) -> Iterator[Volume]:
 def server(
     request: pytest.FixtureRequest, builds: dict[str, Build], database: Volume, journal: Journal, account: Account
 ) -> Iterator[Server]:
-    """A server whose data are on the volume and go past the page cache."""
+    """A server whose data is on the volume and bypasses the page cache."""
     build, disabled = builds["8kB"], Path("/proc/sys/kernel/io_uring_disabled")
     if request.param == "io_uring" and (
         "-Dliburing=enabled" not in build.manifest["options"] or (disabled.exists() and disabled.read_text() != "0\n")
@@ -230,7 +248,7 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
     source = opened("bpf", number, journal)
     monitor = RequestMonitor(source, activity, {}, disks=(name,))
     try:
-        # All at once from the disk: who reads depends on io_method, and the query is the last of ours.
+        # All from the disk: the reader depends on io_method, and the query is our last one.
         table = int(
             server.connection.execute(b"SELECT pg_table_size('pgbench_accounts')").fetchall()[0]["pg_table_size"]
         )
@@ -263,15 +281,15 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
     told = {row["backend_type"] for row in server.connection.execute(b"SELECT backend_type FROM pg_stat_activity")}
     assert roles <= told | {"postmaster"}
     assert not scanned.blind and not worked.blind
-    # Both looks together: a write under way between them is counted in the first one by us, when it was issued, and in
-    # the second one by the device, when it was done.
+    # The sum of both intervals: a write in flight between them is counted by us in the first one, when it was issued,
+    # and by the device in the second one, when it was completed.
     looks = (scanned, worked)
     device = sum(look.devices[name].written_bytes for look in looks if name in look.devices)
     assert sum(sums(look, "write")[1] for look in looks) == pytest.approx(device, rel=0.02)
 
 
 def test_for_whom_io_workers_read(server: Server, database: Volume, journal: Journal) -> None:
-    """Scans of a table that is larger than shared_buffers, again and again: some moment meets reads in flight."""
+    """Repeated scans of a table that is larger than shared_buffers: at some moment reads are in flight."""
     name, number = find_disk(database.device)
     method = server.settings()["io_method"]
     (row,) = server.connection.execute(b"SELECT pg_backend_pid() AS pid").fetchall()

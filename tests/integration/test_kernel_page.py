@@ -79,7 +79,7 @@ def test_one_row_a_block_and_every_tenth_is_read(build: Build, journal: Journal,
         result = WORKLOAD.run(server, levels, 1)
     values = {one.metric: one.value for one in result.observations}
     assert result.transactions == values["runs"] == 1  # cold: a second run would not be
-    # The table is in shared buffers, as it was just written; the index adds a few.
+    # The table is in shared buffers, because it was just written; the index adds a few.
     seen = values["shared_hit_blocks"] + values["shared_read_blocks"]
     assert rows / 10 <= seen < rows / 10 + 200
     assert values["run_ms"] > 0
@@ -118,6 +118,6 @@ def test_larger_units_read_what_nobody_asked_for(home: Path) -> None:
     assert large["amplification_formula"] == 8.0 and large["amplification"] == pytest.approx(8.0, rel=0.3)
     assert (small["page_cache_kb"], large["page_cache_kb"]) == (4.0, 64.0)
     assert small["memory_page_kb"] == page_cache.memory_page() / 1024
-    assert all("instruments_off" not in trial["facts"] for trial in by_level.values())  # no connection was left open
+    assert all("instruments_off" not in trial["facts"] for trial in by_level.values())  # no connection remained open
     told = by_level["64kB"]["facts"]["knobs"]["page_cache"]
     assert told["asked"] == "64kB" and told["achieved"].startswith("64kB by ")

@@ -1,4 +1,4 @@
-"""kill -9 at random moments of a process that turns knobs: the host is then as it was found."""
+"""kill -9 at random moments of a process that changes knobs: the host is then as it was before."""
 
 import json
 import os
@@ -20,8 +20,8 @@ from octavo.host.undo import Undone
 from octavo.knobs.zram_swap import swaps
 
 _KILLS = times(50, 15)
-# A moment is drawn as so many lines of the victim's journal, which writes some fifty while it turns and puts back one
-# set, and a time after them. So it is met whatever this machine's speed is.
+# A moment is drawn as a number of lines in the victim's journal, which writes some fifty while it applies and restores
+# one set, plus a time after them. So kills hit at any speed of the machine.
 _MOST_LINES = 90
 _LONGEST_SECONDS_AFTER = 0.05
 _PATIENCE_SECONDS = 60.0
@@ -52,13 +52,14 @@ pytestmark = [
 
 
 def queues() -> list[Path]:
-    """The files of all loop devices' queues; there are more of them once one was made while the others were taken."""
+    """The files of the queues of all loop devices; a device is added if a new one is needed while all others are in
+    use."""
     names = ("read_ahead_kb", "max_sectors_kb", "scheduler", "nr_requests")
     return [file for name in names for file in Path("/sys/block").glob(f"loop*/queue/{name}")]
 
 
 def host_state(home: Path, queues: list[Path]) -> dict[str, object]:
-    """What knobs change: values, these queues, limits, devices, mounts and files below our home."""
+    """The state that knobs change: values, these queues, limits, devices, mounts and files below our home."""
     throttles = Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device")
     return {
         "values": {path: Path(path).read_text() for path in _VALUES if Path(path).exists()},
@@ -76,13 +77,13 @@ def host_state(home: Path, queues: list[Path]) -> dict[str, object]:
 def backing_files() -> list[str]:
     found: list[str] = []
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with suppress(OSError):  # somebody else's, who detached it just now
+        with suppress(OSError):  # another process's, detached just now
             found.append(path.read_text().strip())
     return found
 
 
 def killed(moment: random.Random, seed: int, home: Path) -> str:
-    """Lets a victim begin, kills it at a random moment, and returns its token."""
+    """Starts a victim, kills it at a random moment, and returns its token."""
     lines, seconds = moment.randint(1, _MOST_LINES), moment.uniform(0.0, _LONGEST_SECONDS_AFTER)
     victim = subprocess.Popen(
         [sys.executable, Path(__file__).with_name("knob_victim.py"), str(seed)],

@@ -1,4 +1,4 @@
-"""A real server under everything at once: its volume and limits, its group, huge pages, readahead, processors."""
+"""A real server with everything at once: its volume and limits, its group, huge pages, readahead, CPUs."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ _LEVELS = {
 @needs_root
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_a_server_under_knobs(build: Build, journal: Journal, account: Account) -> None:
-    """In the order in which a trial turns them."""
+    """In the order in which a trial applies the knobs."""
     if reason := knobs.cannot(_LEVELS, KnobTarget(Path("/"))):
         pytest.skip(reason)
     if cgroup.memory_controller() is None:

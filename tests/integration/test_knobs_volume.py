@@ -1,4 +1,4 @@
-"""Private volumes and their limits on a real kernel: made, measured, kept while a burst runs out, and gone."""
+"""Private volumes and their limits on a real kernel: made, measured, limited while a burst runs out, and removed."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def queues_are_as_found() -> Iterator[None]:
-    """What was set on a loop device outlives its image: whoever takes the device next would have it."""
+    """Settings of a loop device outlive its image: the next user of the device would have them."""
 
     def queues() -> dict[str, str]:
         names = ("max_sectors_kb", "read_ahead_kb", "scheduler", "nr_requests")
@@ -92,14 +92,14 @@ while os.readv(file, [buffer]):
 
 
 def test_who_reads_the_disk_below_a_volume_is_seen(home: Path, tmp_path: Path) -> None:
-    """The loop device itself counts only what is read from the volume."""
+    """The loop device itself counts only reads of the volume."""
     other = tmp_path / "other"
     other.write_bytes(os.urandom(16 * _MB))
     os.sync()
     with (
         Journal() as journal,
         device.volume({"filesystem": "ext4"}, 8 * _MB, journal) as made,
-        subprocess.Popen(["cat"], stdin=subprocess.PIPE) as nobody,  # whose children would be ours
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE) as nobody,  # its children would count as ours
     ):
         assert made is not None
         watch = Watcher(lambda _: None, root=nobody.pid).start(made.directory)
@@ -142,7 +142,7 @@ def test_a_volume_that_does_not_fit_is_an_error_and_leaves_nothing(home: Path) -
 
 
 def test_a_mount_that_others_use_is_tried_again(home: Path) -> None:
-    """Somebody's shell in our volume keeps it: that is said, and the next command unmounts it."""
+    """Another user's shell in our volume keeps it mounted: this is reported, and the next command unmounts it."""
     told: list[Undone] = []
     with Journal(told.append) as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as made:
         assert made is not None
@@ -174,7 +174,7 @@ def test_limits_are_what_was_asked_for_and_end_with_the_context(home: Path) -> N
             }
             for name, rate in asked.items():
                 assert achieved[name] <= 1.15 * rate, name
-                assert achieved[name] >= 0.3 * rate, name  # a busy machine may be slower, not so much
+                assert achieved[name] >= 0.3 * rate, name  # a busy machine may be slower, but not this much
             assert limits_of(made.number)
         assert not limits_of(made.number)
         assert not (made.directory / "probe").exists()
@@ -183,7 +183,7 @@ def test_limits_are_what_was_asked_for_and_end_with_the_context(home: Path) -> N
 
 @limits
 def test_a_paused_device_holds_back_what_was_dirtied(home: Path) -> None:
-    """As between the slices of a cell that writes: what the kernel would write back meanwhile waits."""
+    """As between the slices of a cell that writes: the kernel's write-back waits meanwhile."""
     with Journal() as journal, device.volume({"device": "loop"}, 64 * _MB, journal) as made:
         assert made is not None
         with device.limited("mbps=20", made, journal) as limited:
@@ -204,14 +204,14 @@ def test_a_paused_device_holds_back_what_was_dirtied(home: Path) -> None:
 
 
 def limits_of(number: str) -> list[str]:
-    """The lines of all limits on this device."""
+    """The lines of all limits for this device."""
     files = Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device")
     return [line for file in files for line in file.read_text().splitlines() if line.startswith(f"{number} ")]
 
 
 @limits
 def test_a_limit_that_was_left_on_a_device_does_not_hold_for_the_next_volume(home: Path) -> None:
-    """As of a run whose state directory was removed: the kernel keeps a limit by the device's number."""
+    """For example of a run whose state directory was removed: the kernel keeps a limit by the device's number."""
     with Journal() as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as made:
         assert made is not None
         left = KernelValue(Path("/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device"), "device", made.number)
@@ -254,7 +254,7 @@ def test_a_burst_runs_out_while_the_trial_runs(home: Path) -> None:
                 served.append(served_by(made.device).since(before))
         assert limited.facts["credits_spent_after_seconds"] is not None
         first, then = (one.reads for one in served)
-        # 600 credits and 300 a second, for 1.75 s and what was in flight; then the baseline alone.
+        # 600 credits and 300 a second, for 1.75 s and the requests in flight; then the baseline alone.
         assert first <= 600 + 300 * 1.75 * 1.3 + 100
         assert then <= 300 * 1.75 * 1.3 + 100
         assert first > then
@@ -272,7 +272,7 @@ def test_a_server_is_born_in_its_group() -> None:
 
 
 def test_knobs_of_this_kernel_for_a_moment(home: Path) -> None:
-    """What this kernel offers is set and read back; each is in force for some milliseconds."""
+    """Settings that this kernel offers are set and read back; each is in force for some milliseconds."""
     with Journal() as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as made:
         assert made is not None
         place = KnobTarget(made.directory)
@@ -308,7 +308,7 @@ def test_huge_pages_are_given_and_given_back() -> None:
 
 
 def test_the_journal_names_the_device_before_it_is_known(home: Path) -> None:
-    """A loop device is found by its image, so that a kill just after it was made leaves nothing."""
+    """A loop device is found by its image, so that a kill just after its creation leaves nothing."""
     with Journal() as journal:
         place = home / "volumes" / "killed"
         place.mkdir(parents=True)

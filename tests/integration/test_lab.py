@@ -1,4 +1,4 @@
-"""Whole runs on real servers, with everything small."""
+"""Complete runs on real servers, with small sizes."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -90,7 +90,7 @@ def test_a_run_from_plan_to_document(home: Path, plan_file: Path) -> None:
         assert values["wal_full_page_images"] > 0  # the regime is after-checkpoint
         assert values["checkpoints"] == 0
         assert 0 < values["client_cpu_share"] < 1
-        # A duration of 1 s: `shortest_duration` let half of it pass, and a last transaction may wait for the disk.
+        # A duration of 1 s: `shortest_duration` accepts half of it, and a last transaction may wait for the disk.
         assert 0.5 <= values["transactions"] / values["tps"] < 10
         assert (octavo_home() / trial["facts"]["log"]).exists()
     assert {trial["load"] for trial in trials} == {1, 2}  # the control has a load of its own

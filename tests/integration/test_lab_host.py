@@ -1,4 +1,4 @@
-"""Runs whose cells have something of the host: huge pages, a limited volume; and what the instruments saw meanwhile."""
+"""Runs whose cells use host features: huge pages, a limited volume; and the instruments' results meanwhile."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a DBA does, on real servers of 4 kB data blocks beside 8 kB; and that what goes wrong is told as failed."""
+"""DBA operations on real servers of 4 kB data blocks as well as 8 kB; errors are reported as failed."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ from octavo.units import parse_size
 
 pytestmark = pytest.mark.beside
 
-# What only a fuller cache has related builds for.
+# Operations for which only a fuller cache has related builds.
 _MAY_BE_SKIPPED = {
     "minor update",
     "pg_upgrade, older major version",
@@ -39,7 +39,7 @@ _INCOMPATIBLE = (
 
 
 def of_sizes(data_block: str, wal_block: str) -> Build | None:
-    """Any build of 18 with these sizes will do."""
+    """Any build of 18 with these sizes."""
     found = [build for build in list_builds() if build.manifest["version"].startswith("18.")]
     wanted = (data_block, wal_block)
     return next(
@@ -49,7 +49,7 @@ def of_sizes(data_block: str, wal_block: str) -> Build | None:
 
 @pytest.fixture(scope="module")
 def builds(home: Path) -> list[Build]:
-    """4 kB, 8 kB, and another WAL block when the cache has one."""
+    """4 kB, 8 kB, and another WAL block if the cache has one."""
     with Journal() as journal:
         needed = [of_sizes(size, "8kB") or ensure_build(BuildSpec("18", size), journal) for size in ("4kB", "8kB")]
     return [*needed, *filter(None, [of_sizes("4kB", "16kB")])]
@@ -57,7 +57,7 @@ def builds(home: Path) -> list[Build]:
 
 @contextmanager
 def nothing_left(journal: Journal, home: Path) -> Generator[None, None, None]:
-    """Sees to it that no process, directory or socket is left at the end."""
+    """Checks that no process, directory or socket is left at the end."""
     yield
     assert find_by_environment(TOKEN_VARIABLE, journal.token) == []
     assert list((home / "scratch").iterdir()) == []
@@ -88,13 +88,13 @@ def test_all_of_it_works_at_4_kb(builds: list[Build], journal: Journal, home: Pa
 
 
 def changed(sandbox: Sandbox) -> OperationEvidence:
-    """A base backup, of which one value is changed before it is compared."""
+    """A base backup in which one value is changed before the comparison."""
     servers: list[Server] = []
     reading = contents.read
 
     def read(server: Server) -> Contents:
         servers.append(server)
-        if len(servers) == 2:  # the restored one
+        if len(servers) == 2:  # the restored server
             server.execute("UPDATE pgbench_accounts SET abalance = 1 WHERE aid = 7")
         return reading(server)
 
@@ -104,12 +104,12 @@ def changed(sandbox: Sandbox) -> OperationEvidence:
 
 
 def starting(sandbox: Sandbox) -> OperationEvidence:
-    """A refusal that does not come."""
+    """An expected refusal that does not happen."""
     return OperationEvidence(sandbox.refusal(sandbox.empty("own")))
 
 
 def dying(sandbox: Sandbox) -> OperationEvidence:
-    """A server that is gone in the middle."""
+    """A server that disappears in the middle."""
     with sandbox.serve(sandbox.empty("data")) as server, server.connect("postgres") as connection:
         server.stop()
         connection.execute("SELECT 1")
@@ -117,18 +117,18 @@ def dying(sandbox: Sandbox) -> OperationEvidence:
 
 
 def living(sandbox: Sandbox) -> OperationEvidence:
-    """The next operation after one that went wrong."""
+    """The next operation after one that failed."""
     with sandbox.serve(sandbox.copy("data")) as server:
         count = first(server, "SELECT count(*) FROM documents")
     return OperationEvidence(f"{count} documents")
 
 
 def damaged(sandbox: Sandbox) -> OperationEvidence:
-    """One byte of the data that is copied is not what its checksum says."""
+    """One byte of the copied data does not match its checksum."""
     filled = sandbox.filled().directory
     largest = max((filled / "base").rglob("*"), key=lambda path: path.stat().st_size)
     offset = 5 * parse_size(sandbox.build.manifest["data_block"])
-    owner = replace(sandbox.account, uid=filled.stat().st_uid)  # what is kept is root's
+    owner = replace(sandbox.account, uid=filled.stat().st_uid)  # kept files belong to root
     pg_checksums.damage(filled, str(largest.relative_to(filled)), offset, owner)
     return pg_checksums.OPERATION.check(sandbox)
 
@@ -151,7 +151,7 @@ def test_what_goes_wrong_is_told_as_failed(builds: list[Build], journal: Journal
     assert "block 5" in told["damaged"][1]
 
 
-# Tries operations that run several servers, and says when one of them begins.
+# Runs operations that use several servers, and reports when one of them begins.
 _CHECKER = """
 import sys
 from octavo.host.journal import Journal

@@ -1,4 +1,5 @@
-"""Packages for real: the same bytes from separate builds, run where unpacked, installed in and purged from a Debian."""
+"""Real packages: the same bytes from separate builds, run from where they are unpacked, installed in and purged from a
+Debian."""
 
 import shutil
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ needs_dpkg = needs("dpkg-shlibdeps")
 
 PREFIX = "/opt/octavo/postgresql/18-b4w8"
 PACKAGE = "octavo-postgresql-18-b4w8"
-# The user that every Debian has and that owns nothing.
+# The user that every Debian has and that owns no files.
 SERVER_USER = "nobody:nogroup"
 
 
@@ -41,7 +42,7 @@ def output(journal: Journal, *arguments: str | Path) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def quickly_compressed() -> Iterator[None]:
-    """Half a minute less a package; how small it is says nothing here. Thorough tests take the product's own preset."""
+    """Saves half a minute per package; the size is irrelevant here. Thorough tests use Octavo's own preset."""
     with pytest.MonkeyPatch.context() as patch:
         if not THOROUGH:
             patch.setattr("octavo.packaging.archive._PRESET", 0)
@@ -61,7 +62,7 @@ def debian_package(build: Build, home: Path) -> Path:
 
 @pytest.fixture
 def unpacked(build: Build, home: Path, journal: Journal) -> Iterator[Build]:
-    """The tar of the build, unpacked somewhere else and taken for a build."""
+    """The tar of the build, unpacked in another directory and used as a build."""
     place = home / "unpacked"
     path = package(build, "tar", home / "packages", journal)
     output(journal, "tar", "--extract", "--file", path, "--one-top-level=" + str(place))
@@ -72,7 +73,7 @@ def unpacked(build: Build, home: Path, journal: Journal) -> Iterator[Build]:
 
 @pytest.fixture
 def elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory without builds, but with the sources and the compiler's cache."""
+    """A state directory without builds, but with the sources and the compiler cache."""
     directory = home / "separate"
     directory.mkdir()
     for name in ("sources", COMPILER_CACHE):
@@ -83,7 +84,7 @@ def elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def is_the_same(again: Path, package: Path) -> bool:
-    """Whether both have one name and the same bytes; pytest would look for the difference in all of them."""
+    """Whether both have the same name and bytes; pytest would search for the difference in all of them."""
     return again.name == package.name and sha256_of(again) == sha256_of(package)
 
 
@@ -96,7 +97,7 @@ def test_a_package_made_elsewhere_is_the_same(build: Build, debian_package: Path
 @needs_dpkg
 @in_thorough_tests
 def test_two_separate_builds_make_the_same_package(debian_package: Path, elsewhere: Path) -> None:
-    """Minutes: nothing that one block size compiles is in the compiler's cache for another.
+    """Minutes: the compiler cache contains nothing of one block size that another one could use.
 
     Without it, `test_two_separate_builds_are_the_same_byte_for_byte` compares the files at the default block.
     """
@@ -116,7 +117,7 @@ def test_nothing_of_the_distributions_is_touched(debian_package: Path, journal: 
     assert output(journal, "dpkg-deb", "--field", debian_package, "Conflicts").strip() == ""
 
 
-# The smallest extension: built with the package's PGXS, installed into it, called.
+# The smallest extension: built with the package's PGXS, installed into it, and called.
 _EXTENSION = {
     "Makefile": "MODULES = blocks\nEXTENSION = blocks\nDATA = blocks--1.sql\nPGXS := $(shell $(PG_CONFIG) --pgxs)\n"
     "include $(PGXS)\n",
@@ -169,7 +170,7 @@ def test_a_build_whose_programs_would_take_the_systems_library_is_refused(
 
 @pytest.fixture
 def debian(home: Path, journal: Journal) -> Iterator[Path]:
-    """The root of a clean Debian that this test has for itself."""
+    """The root of a clean Debian for this test alone."""
     with clean_debian(home, journal, this_suite()) as root:
         yield root
 

@@ -1,4 +1,5 @@
-"""What a block size allows, as a server of it does, against the formulas of PostgreSQL's source, and the document."""
+"""The limits of a block size, as its server enforces them, compared with PostgreSQL's formulas and with the
+document."""
 
 import re
 from pathlib import Path
@@ -18,7 +19,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "experiments" / "regression.md"
 @pytest.fixture(scope="module")
 def measured(home: Path) -> list[BlockLimits]:
     """Every data block of 18 that is in the cache with 8 kB WAL blocks."""
-    del home  # it is where the builds are
+    del home  # the builds are in it
     builds = measurable("18")
     assert builds, "no build of 18 is in the cache"
     with Journal() as journal:
@@ -36,14 +37,14 @@ def test_defaults_that_count_blocks_are_other_amounts_of_memory(measured: list[B
         assert limits.defaults["effective_cache_size"].default == 524288 * limits.block
         assert limits.defaults["temp_buffers"].default == 1024 * limits.block
         assert limits.defaults["shared_buffers"].least == 16 * limits.block
-        # Declared in bytes and divided by the block, so that they stay what they are.
+        # Declared in bytes and divided by the block size, so that they are constant.
         assert limits.defaults["min_parallel_table_scan_size"].default == 8 * 1024**2
 
 
 def test_the_document_has_the_table_as_measured(measured: list[BlockLimits]) -> None:
     told = _columns(_table_with(DOCUMENT.read_text(), "largest row"))
     for block, cells in _columns(markdown(measured)).items():
-        # A row for a default stands in the table when it differs between the blocks that were measured.
+        # The table has a row for a default only if it differs between the measured blocks.
         assert {name: told[block][name] for name in cells} == cells
 
 
@@ -57,7 +58,7 @@ def _table_with(text: str, words: str) -> str:
 
 
 def _columns(table: str) -> dict[int, dict[str, str]]:
-    """A Markdown table of blocks by block: what stands in each row."""
+    """The columns of a Markdown table of blocks, by block: the content of each row."""
     rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
     head, _, *body = rows
     return {parse_size(block): {row[0]: row[column] for row in body} for column, block in enumerate(head) if column}

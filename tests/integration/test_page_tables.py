@@ -62,7 +62,7 @@ def test_connections_that_stay_have_the_page_tables_that_were_predicted(
     assert {CLIENT, "checkpointer", "postmaster"} <= roles
     assert seen["swapped_bytes"] == 0 and "swap_onset_seconds" not in seen
     if predictable():
-        assert 0.8 < seen["page_tables_of_predicted"] < 1.2  # of a few tables each: a tenth of them is one
+        assert 0.8 < seen["page_tables_of_predicted"] < 1.2  # they are a few tables each: a tenth of them is one
         assert seen["page_tables_predicted_bytes"] <= seen["page_tables_most_bytes"]
         assert 0 < seen["regions_touched"] <= 1
 
@@ -92,7 +92,7 @@ def test_the_oom_killer_takes_a_connection_and_recovery_loses_no_commit(
         ):  # fmt: skip
             survived = workload.run(server, {**levels, "most_connections": "2"}, 7)
             server.execute("TRUNCATE ledger")
-            # Heavier than any backend, so it goes first, and the server stays up.
+            # It is larger than any backend, so it is killed first, and the server stays up.
             beside = workload.run(server, {**levels, "neighbour": "48MB"}, 7)
             server.execute("TRUNCATE ledger")
             holding = workload.run(server, {**levels, "holds": "hash", "most_connections": "3"}, 7)

@@ -1,4 +1,4 @@
-"""pgbench's tables on a real server: rows as wide and pages as full as asked for, and as large as foretold."""
+"""pgbench's tables on a real server: row width and page fill as requested, and the predicted size."""
 
 import pytest
 from tests.integration.servers import data_directory, running

@@ -1,4 +1,4 @@
-"""The workload pgio on a real server: one row a block, what it counts, and in slices."""
+"""The workload pgio on a real server: one row per block, its counts, and in slices."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -84,13 +84,13 @@ def test_a_call_reads_its_work_units_and_little_else(server: Server) -> None:
     apart = """avg(abs(block - before)) FROM (
         SELECT (ctid::text::point)[0] AS block, lag((ctid::text::point)[0]) OVER (ORDER BY mykey) AS before FROM pgio2
     ) AS rows"""
-    assert number(server, apart) > 512 / 10  # neighbours by key are no neighbours in the file
+    assert number(server, apart) > 512 / 10  # neighbours by key are not neighbours in the file
     workload = Pgio()
     result = workload.run(server, LEVELS, 7)
     assert result.problems == ()
     values = {one.metric: one.value for one in result.observations}
     each = values["liops"] * result.seconds / result.transactions
-    assert 500 <= each <= 500 * 1.2  # and the index, and the catalogs that four sessions looked at
+    assert 500 <= each <= 500 * 1.2  # plus the index, and the catalogs that four sessions read
     assert values["liops_per_thread"] == pytest.approx(values["liops"] / 4)
     assert values["looked_for_bytes_per_second"] == pytest.approx(values["liops"] * 4096)
     assert 0 < values["session_liops_min"] <= values["session_liops_median"] <= values["session_liops_max"]
@@ -108,7 +108,7 @@ def test_updates_are_counted_and_all_there(server: Server) -> None:
     assert number(server, "sum(scratch) FROM (TABLE pgio1 UNION ALL TABLE pgio2) AS rows") - before == pytest.approx(
         updated
     )
-    assert updated == pytest.approx(result.transactions * 8, rel=0.01)  # units at one place are one unit's rows
+    assert updated == pytest.approx(result.transactions * 8, rel=0.01)  # units at the same place are the same rows
     assert number(server, "count(*) FROM pgio1 WHERE scratch > 0") <= 8
 
 
@@ -133,6 +133,6 @@ def test_block_sizes_take_turns_and_are_compared_by_liops(home: Path) -> None:
     for trial in trials:
         assert (trial.facts or {})["interleave"] == "slices"
         values = {one.metric: one.value for one in trial.observations if one.item is None}
-        assert 200 * 1.0 <= values["liops"] / values["tps"] <= 200 * 1.5  # and the index
+        assert 200 * 1.0 <= values["liops"] / values["tps"] <= 200 * 1.5  # plus the index
         assert values["liops_per_thread"] == pytest.approx(values["liops"] / 2)
         assert 0 < values["session_liops_min"] <= values["session_liops_max"] <= values["liops"]

@@ -1,4 +1,4 @@
-"""A user's server behind a pooler that swallows start-up options: our limits and read-only hold all the same."""
+"""A user's server behind a pooler that ignores start-up options: our limits and read-only mode are still in force."""
 
 import os
 import subprocess

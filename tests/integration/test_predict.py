@@ -1,4 +1,4 @@
-"""A package's server traced while pgbench runs: what is predicted of its own size is what it counted."""
+"""A package's server traced while pgbench runs: the prediction for its own size equals its counters."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from octavo.trace.record.recorder import RecordingRequest, RecordingResult, reco
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
 
 pytestmark = [
-    pytest.mark.alone,  # what bpftrace has no processor for is lost, and then nothing is equal
+    pytest.mark.alone,  # without free CPUs bpftrace loses events, and nothing is equal
     pytest.mark.skipif(
         os.geteuid() != 0 or shutil.which("bpftrace") is None or not _PACKAGES,
         reason="probes need root, bpftrace, and a PostgreSQL of the distribution's packages with pgbench",
@@ -34,7 +34,7 @@ _SETTINGS = {"shared_buffers": "4MB", "autovacuum": "off"}
 
 
 def _counters(server: Server) -> tuple[int, int]:
-    """Blocks that were read, and transactions."""
+    """The number of blocks read, and of transactions."""
     with server.connect(DATABASE) as connection:
         row = connection.execute(
             "SELECT sum(blks_read)::bigint AS reads, sum(xact_commit)::bigint AS transactions FROM pg_stat_database"
@@ -45,7 +45,7 @@ def _counters(server: Server) -> tuple[int, int]:
 
 @contextmanager
 def _load(server: Server, output: Path) -> Generator[None, None, None]:
-    """Two clients that read, for as long as the block runs."""
+    """Two clients that read, while the block runs."""
     client, entry = server.start_client("pgbench", "-n", "-S", "-c", "2", "-T", "3600", DATABASE, output=output)
     try:
         yield
@@ -59,7 +59,7 @@ def _load(server: Server, output: Path) -> Generator[None, None, None]:
 def _has_accesses(path: Path) -> bool:
     try:
         return summarize(path)["reads"] > 0
-    except OctavoError:  # not begun yet
+    except OctavoError:  # not started
         return False
 
 
@@ -89,7 +89,7 @@ def test_the_recorded_size_reads_what_the_server_read(journal: Journal, account:
     document = predict(Request(trace, memory=64 * 1024**2, device="iops=1000"))
     rows = {row["data_block_bytes"]: row["figures"] for row in document["sizes"]}
     assert rows[8192]["reads_per_transaction"]["value"] == pytest.approx(reads / transactions, rel=0.1)
-    # Rows of pgbench are looked up evenly: other blocks of as many bytes of buffers hit about as often.
+    # Rows of pgbench are looked up uniformly: other block sizes with the same bytes of buffers hit about as often.
     for block, figures in rows.items():
         assert figures["hit_ratio"]["value"] == pytest.approx(rows[8192]["hit_ratio"]["value"], abs=0.12), block
         assert figures["tps"] is not None and document["recorded"]["clients"] == 2

@@ -1,4 +1,4 @@
-"""A build by profile, on a tiny PostgreSQL whose programs stand for the training: trained, and without counters."""
+"""A profile-guided build, on a tiny PostgreSQL whose programs stand for the training: trained, and without counters."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ _INITDB = """
         return 1;
     }
 """
-# A server ends by itself when it is asked to, and writes its counters then.
+# A server ends by itself when it is asked to, and then writes its counters.
 _POSTGRES = """
     #include "c.h"
     #include <signal.h>

@@ -1,4 +1,4 @@
-"""Plans forced on real servers, and statistics that make two sizes estimate alike."""
+"""Plans forced on real servers, and statistics that give two sizes the same estimates."""
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,7 +24,7 @@ _SETUP = (
     "VACUUM (FREEZE, ANALYZE) orders, picked",
 )
 _QUERY = "SELECT sum(o.price) FROM picked p JOIN orders o ON o.id = p.id WHERE p.number <= {}"
-# So many rows are looked up one by one where a scan of all pages costs more than that.
+# The number of rows that are looked up one by one where that costs more than a scan of all pages.
 _QUERIES = {f"{rows} rows": _QUERY.format(rows) for rows in (50, 100, 150, 200, 300, 400)}
 _SIZES = ("4kB", "32kB")
 
@@ -66,7 +66,7 @@ def test_plans_are_forced_and_timed_at_every_size(builds: dict[str, Build], jour
         found = tables(servers, _QUERIES, request, told.append)
         by_block = {server.block: server.connection for server in servers}
         for table in found:
-            # What is said to be forced comes out again, and ran.
+            # The plan that is reported as forced is the one that ran.
             for entry in table.entries:
                 if entry.forced is not None:
                     shape = explain(by_block[entry.block], _QUERIES[table.query], entry.forced.settings)
@@ -82,20 +82,20 @@ def test_plans_are_forced_and_timed_at_every_size(builds: dict[str, Build], jour
 def test_loads_that_draw_other_statistics_have_one_plan_with_those_of_one(
     builds: dict[str, Build], journal: Journal, account: Account
 ) -> None:
-    """ANALYZE of another state of the table chooses another plan; with the first one's statistics it is the same."""
+    """ANALYZE of another state of the table leads to another plan; with the first one's statistics it is the same."""
     query = _QUERIES["50 rows"]
     with scratch_server(builds["8kB"], journal, account, {"autovacuum": "off"}) as server:
         connection = server.connect("postgres")
         for statement in _SETUP:
             connection.execute(statement.encode())
         first, statistics = explain(connection, query, {}), read(connection)
-        # The statistics of a sample that drew few different numbers: the planner expects most rows.
+        # The statistics of a sample with few distinct numbers: the planner expects most rows.
         connection.execute(b"CREATE TABLE kept AS SELECT * FROM picked")
         connection.execute(b"UPDATE picked SET number = 1")
         connection.execute(b"ANALYZE picked")
         connection.execute(b"TRUNCATE picked")
         connection.execute(b"INSERT INTO picked SELECT * FROM kept")
-        connection.execute(b"VACUUM picked")  # counts pages and rows, and leaves what is known of columns
+        connection.execute(b"VACUUM picked")  # counts pages and rows, but keeps the statistics of columns
         other = explain(connection, query, {})
         assert other != first
         restore(connection, statistics)

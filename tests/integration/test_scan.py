@@ -1,4 +1,4 @@
-"""Scans on real servers: requests as PostgreSQL asked, the plan, the answer, and the limit on the same blocks."""
+"""Scans on real servers: PostgreSQL's requests, the plan, the answer, and the limit on the same blocks."""
 
 import math
 from contextlib import closing
@@ -15,7 +15,7 @@ from octavo.store.store import Store
 
 pytestmark = pytest.mark.measures
 
-# Small, and what only a quiet machine passes is let off.
+# Small, and without the checks that only a quiet machine passes.
 _SMALL = """
 name = "small"
 question = "Does the whole way work?"
@@ -75,7 +75,7 @@ def test_a_cold_sequential_scan_reads_the_table_once_in_combined_requests(trials
         assert math.isclose(numbers["shared_read_bytes"], 32 * 1024**2, rel_tol=0.15)
         assert math.isclose(
             numbers["asked_requests"] * numbers["asked_request_bytes"], numbers["shared_read_bytes"], rel_tol=0.01
-        )  # a few blocks of catalogs beside it
+        )  # plus a few blocks of catalogs
         assert 0.75 * 128 * 1024 < numbers["asked_request_bytes"] <= 128 * 1024  # io_combine_limit
         assert numbers["seconds"] > 0
 
@@ -92,7 +92,8 @@ def test_the_scan_s_share_of_the_limit_is_its_rate_by_the_best_of_octavo_io(tria
 def test_a_bitmap_scan_reads_the_blocks_with_its_rows_and_joins_neighbours(trials: list[dict[str, Any]]) -> None:
     for numbers in of_kind(trials, "bitmap-scan").values():
         assert numbers["lossy_heap_blocks"] == 0
-        # A tenth of the rows in stretches of 32 kB: about a tenth of the blocks, and what borders on a stretch.
+        # A tenth of the rows in stretches of 32 kB: about a tenth of the blocks, plus those at the boundaries of
+        # stretches.
         assert 0.05 * 32 * 1024**2 < numbers["shared_read_bytes"] < 0.3 * 32 * 1024**2
         assert 2 * 4096 < numbers["asked_request_bytes"] < 128 * 1024
 
@@ -106,7 +107,7 @@ def test_both_methods_ask_for_the_same(trials: list[dict[str, Any]]) -> None:
 def test_parallel_workers_take_part_also_where_reading_is_nearly_all_of_the_work(home: Path, tmp_path: Path) -> None:
     few = _SMALL.replace('"stretches of 32kB"', '"scattered"').replace('"10%"', '"0.5%"')
     trials = trials_of(few.replace("recycled_wal", "workers = 2\nrecycled_wal"), tmp_path / "parallel.toml")
-    for trial in trials:  # of which none is valid without both workers
+    for trial in trials:  # none of them is valid without both workers
         numbers = observed(trial)
         assert math.isclose(
             numbers["asked_requests"] * numbers["asked_request_bytes"], numbers["shared_read_bytes"], rel_tol=0.05
@@ -135,7 +136,7 @@ def test_the_first_scan_sets_hint_bits_and_a_checkpoint_runs_beside_one(home: Pa
     )
     trials = trials_of(other, tmp_path / "states.toml", 3)
     seen = {trial["levels"]["state"]: observed(trial) for trial in trials}
-    # All blocks of the table, no others: what is not the table is a few blocks of catalogs.
+    # All blocks of the table and no others, except a few blocks of catalogs.
     first = seen["first after load"]
     assert math.isclose(first["dirtied_blocks"], first["shared_read_blocks"], rel_tol=0.02)
     assert seen["settled"]["dirtied_blocks"] == 0

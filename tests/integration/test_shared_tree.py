@@ -1,4 +1,4 @@
-"""Builds at many sizes out of one tree: the same bytes as from scratch, each part made once, nothing half done."""
+"""Builds at many sizes from one tree: the same bytes as from scratch, each part made once, nothing incomplete."""
 
 import os
 import random
@@ -53,9 +53,9 @@ def test_every_build_is_that_from_scratch_byte_for_byte(own_home: Path, tmp_path
         for build in builds:
             assert says(build, journal) == expected(build)
             assert is_whole(build)
-        for spec in SPECS if THOROUGH else SPECS[1::2]:  # else each data block, once
+        for spec in SPECS if THOROUGH else SPECS[1::2]:  # otherwise each data block, once
             assert prove(spec, journal, local=tarball).differing == ()
-    # What does not depend on a size is there once.
+    # Files that do not depend on a size exist once.
     for name in ("bin/plain_program", "include/c.h", "share/made.txt"):
         assert len({(build.prefix / name).stat().st_ino for build in builds}) == 1, name
     assert len({(build.prefix / "bin/sized_program").read_bytes() for build in builds}) == len(DATA)
@@ -79,7 +79,7 @@ def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp
             local=tiny_postgres.write_tarball(tmp_path),
             progress=lambda step: steps.append((step.doing, step.total)),
         )
-    # For the 5 sizes beside the first: data.c, sized.c, libcommon.a and sized_program for 2 data blocks, wal.c for one
+    # For the 5 sizes besides the first: data.c, sized.c, libcommon.a and sized_program for 2 data blocks, wal.c for one
     # WAL block, both.c and postgres for 5 pairs, conditional.c for its other text, and 5 notes that a build is ready.
     assert steps[-1] == ("compilation of 5 more sizes", 4 * 2 + 1 + 5 * 2 + 1 + 5)
 
@@ -102,7 +102,7 @@ def test_what_was_found_before_is_not_looked_for_again_and_a_changed_source_is(o
         assert not any(build.manifest["made"] == FROM_SCRATCH for build in (*made, *again, *other))
         assert [says(build, journal).split()[-1] for build in other] == ["8192", "8192", "2048"]
         assert prove(SPECS[2], journal, local=tarball).differing == ()
-    # Of 12 objects the sizes reach 4; 1 has a conditional, and is asked about again for the second of the sizes.
+    # Of 12 objects the sizes reach 4; 1 has a conditional, and is checked again for the second of the sizes.
     # In the other source they reach plain.c, too.
     assert asked == [13, 6, 8]
 
@@ -167,7 +167,7 @@ with Journal() as journal:
 
 
 def test_killed_at_many_moments_it_never_leaves_a_wrong_or_half_build(own_home: Path, tmp_path: Path) -> None:
-    """More than a minute in its whole form: each builder that is killed has configured and compiled first."""
+    """More than a minute in full: each builder that is killed has configured and compiled first."""
     tarball = tiny_postgres.write_tarball(tmp_path)
     command = [sys.executable, "-c", _BUILDER, str(tarball), ",".join(DATA), ",".join(WAL)]
     began = time.monotonic()
@@ -190,6 +190,6 @@ def test_killed_at_many_moments_it_never_leaves_a_wrong_or_half_build(own_home: 
             assert all(is_whole(build) and says(build, journal) == expected(build) for build in builds)
         left = [path for path in (own_home / "work", own_home / "builds") if path.exists() for path in path.iterdir()]
         assert not [path for path in left if path.is_dir() and path.name not in {build.name for build in builds}], told
-    assert 0 in finished  # some were killed before the first build was there,
+    assert 0 in finished  # some were killed before the first build was complete,
     with Journal() as journal:  # and the next one always succeeds
         assert all(is_whole(build) for build in ensure_builds(SPECS, journal, local=tarball))

@@ -1,4 +1,4 @@
-"""`octavo shell` as people use it: scripted, on a terminal, interrupted and killed, and nothing left afterwards."""
+"""`octavo shell` as people use it: scripted, on a terminal, interrupted and killed, with nothing left afterwards."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 300.0
 
 @pytest.fixture
 def shell(build: Build, home: Path) -> Iterator[list[str]]:
-    """The command that starts a shell on the build; afterwards there is nothing left of it, whatever happened."""
+    """The command that starts a shell on the build; afterwards nothing of it is left, whatever happened."""
     yield [sys.executable, "-m", "octavo", "shell", "--data-block", build.manifest["data_block"]]
     assert list((home / "scratch").glob("*")) == []
     assert list((home / "journal").glob("*")) == []
@@ -29,7 +29,7 @@ def shell(build: Build, home: Path) -> Iterator[list[str]]:
 
 
 def running_below(home: Path) -> list[str]:
-    """The command lines of processes that name the tests' state directory, the servers' among them."""
+    """The command lines of processes that contain the tests' state directory, including those of servers."""
     found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -42,7 +42,7 @@ def running_below(home: Path) -> list[str]:
 
 
 def socket_directory(told: str) -> Path:
-    """Where the server's socket was, as the shell's first line tells it."""
+    """The directory of the server's socket, from the shell's first line."""
     (place,) = re.findall(r"host=(\S+)", told)
     return Path(place)
 
@@ -79,7 +79,7 @@ def test_a_wrong_setting_is_one_line(shell: list[str], setting: str, code: int, 
     answer = run([*shell, "-c", setting, "--", "-c", "select 1"])
     assert (answer.returncode, len(answer.stderr.splitlines())) == (code, 1)
     assert said in answer.stderr
-    assert "log is" not in answer.stderr  # it is gone by then
+    assert "log is" not in answer.stderr  # the log is removed by then
 
 
 def start(command: Sequence[str]) -> "subprocess.Popen[str]":
@@ -88,7 +88,7 @@ def start(command: Sequence[str]) -> "subprocess.Popen[str]":
 
 
 def wait_until_connected(child: "subprocess.Popen[str]") -> Path:
-    """Returns the socket's directory once psql has answered: server, psql and their journal entries are there."""
+    """Returns the socket's directory after psql has answered: server, psql and their journal entries exist."""
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
@@ -123,13 +123,13 @@ def test_what_a_killed_shell_leaves_goes_with_the_next_command(shell: list[str],
 
 
 class Terminal:
-    """A pseudo-terminal with a command on it."""
+    """A pseudo-terminal that runs a command."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.seen = ""
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
-            for by_default in (signal.SIGHUP, signal.SIGINT):  # whoever runs the tests may ignore them
+            for by_default in (signal.SIGHUP, signal.SIGINT):  # the process that runs the tests may ignore them
                 signal.signal(by_default, signal.SIG_DFL)
             os.execve(command[0], list(command), {**os.environ, "TERM": "dumb", "PSQLRC": os.devnull, "PAGER": ""})  # noqa: S606
 
@@ -137,19 +137,19 @@ class Terminal:
         os.write(self.descriptor, text.encode())
 
     def wait_for(self, text: str) -> None:
-        """Reads until the text appears; what comes after it is still to be waited for."""
+        """Reads until the text appears; the text after it is kept for the next call."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.seen:
             ready, _, _ = select.select([self.descriptor], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"no {text!r} in {self.seen!r}"
             try:
                 self.seen += os.read(self.descriptor, 4096).decode(errors="replace")
-            except OSError as error:  # EIO: the last process on the terminal has gone
+            except OSError as error:  # EIO: the last process on the terminal has ended
                 raise AssertionError(f"the command ended without {text!r}: {self.seen!r}") from error
         self.seen = self.seen.partition(text)[2]
 
     def exit_code(self) -> int:
-        """Waits for the end, with a deadline of the tests' own (pidfd_open(2))."""
+        """Waits for the end, with a separate deadline (pidfd_open(2))."""
         watched = os.pidfd_open(self.pid)
         ended, _, _ = select.select([watched], [], [], PATIENCE_SECONDS)
         os.close(watched)
@@ -163,7 +163,7 @@ def test_on_a_terminal_ctrl_c_ends_the_query_and_ctrl_d_the_shell(shell: list[st
     terminal = Terminal(shell)
     terminal.wait_for("all of it is removed when psql exits")
     terminal.wait_for("=# ")
-    # A notice comes from within the statement, so that there is one to cancel.
+    # A notice is sent from within the statement, so that there is one to cancel.
     terminal.type("do $$ begin raise notice 'begun'; perform pg_sleep(600); end $$;\n")
     terminal.wait_for("NOTICE:")
     terminal.type("\x03")
@@ -173,7 +173,7 @@ def test_on_a_terminal_ctrl_c_ends_the_query_and_ctrl_d_the_shell(shell: list[st
     terminal.wait_for("=# ")
     terminal.type("show block_size;\n")
     terminal.wait_for("4096")
-    # Typed before the prompt, an end of file may be lost: readline changes the terminal's mode there.
+    # An end of file before the prompt may be lost: readline changes the terminal's mode there.
     terminal.wait_for("=# ")
     terminal.type("\x04")
     assert terminal.exit_code() == 0

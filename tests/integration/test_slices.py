@@ -1,4 +1,4 @@
-"""Whole rounds in slices on real servers, with everything small."""
+"""Complete rounds in slices on real servers, with small sizes."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ most_foreign_io = "1TB"
 most_clock_step = "1h"
 fewest_transactions = 1
 """
-# Of a second in slices of 100 ms: ten, and fewer where busy processors made slices longer than asked.
+# One second in slices of 100 ms: ten, and fewer if busy CPUs made slices longer than requested.
 _FEWEST_TURNS = 5
 _DIRTY_AGE = Path("/proc/sys/vm/dirty_expire_centisecs")
 
@@ -99,7 +99,7 @@ def test_a_round_in_slices_from_plan_to_document(home: Path) -> None:
             assert "control group" in facts["stopped_between_slices"]
         assert values["tps"] > 0
         assert values["wal_bytes_per_transaction"] > 100  # an update, an insert and a commit
-        assert values["latency_avg_ms"] < 100  # nothing that stood still
+        assert values["latency_avg_ms"] < 100  # without the time in which the cell was stopped
         assert "cpu_busy_share" not in values
         assert (octavo_home() / facts["log"]).exists()
     assert {trial["load"] for trial in document["trials"]} == {1, 2}  # the control has a load of its own
@@ -116,7 +116,7 @@ def test_a_round_in_slices_from_plan_to_document(home: Path) -> None:
     ("device", "mode"), [("mbps=20", "read-only"), ("mbps=20", "read-write"), ("loop", "read-write")]
 )
 def test_cells_take_turns_on_volumes_in_memory_groups(home: Path, device: str, mode: str) -> None:
-    """Larger than its memory, so that each cell reads, or reads and writes, at the limit of its own device."""
+    """The table is larger than the memory, so that each cell reads, or reads and writes, at its own device's limit."""
     plan = changed(
         {
             'slice = "100ms"\n': "",
@@ -144,7 +144,7 @@ def test_cells_take_turns_on_volumes_in_memory_groups(home: Path, device: str, m
         assert trial["facts"].get("dirty_expire_centisecs") == (3 * dirty_age if mode == "read-write" else None)
         if device != "loop":
             assert trial["facts"]["slice_seconds"] == 1.0
-            # The device's own figures, by the time that the cell ran: nothing was served while it was paused.
+            # The device's own figures, over the time that the cell ran: nothing was served while it was paused.
             assert values["device_read_kb_per_second"] < 1.25 * 20 * 1024
             assert values["device_written_kb_per_second"] < 1.25 * 20 * 1024
         assert values["device_read_kb_per_second" if mode == "read-only" else "device_written_kb_per_second"] > 1_000
@@ -183,7 +183,7 @@ def test_cells_that_do_not_fit_at_once_take_turns_in_groups(home: Path, monkeypa
 
 
 def test_a_cell_that_fails_does_not_take_the_others_along(home: Path) -> None:
-    """Its clients are more than its server lets in."""
+    """It has more clients than its server accepts."""
     compared = {
         '[baseline]\ndata_block = "8kB"': '[baseline]\nsettings.max_connections = "100"',
         'data_block = ["4kB", "8kB"]': 'settings.max_connections = ["100", "5"]',

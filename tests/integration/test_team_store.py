@@ -1,4 +1,4 @@
-"""The store on a PostgreSQL server of our own builds: the same tests as on SQLite, and what only a server does."""
+"""The store on a PostgreSQL server of our own builds: the same tests as on SQLite, and those of server features."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def module_journal(home: Path) -> Iterator[Journal]:
 
 @pytest.fixture(scope="module")
 def team(builds: dict[str, Build], module_journal: Journal, account: Account) -> Iterator[Server]:
-    """A server with the roles that docs/store.md has; `anna` needs a password."""
+    """A server with the roles of docs/store.md; `anna` needs a password."""
     build = builds["8kB"]
     with data_directory(build, module_journal, account, "team-store") as directory:
         rules = "local all octavo trust\nlocal all all scram-sha-256\n"
@@ -61,7 +61,7 @@ def team(builds: dict[str, Build], module_journal: Journal, account: Account) ->
 
 
 def documented_sql() -> list[str]:
-    """The statements that docs/store.md tells a DBA, without the one that makes the database, which is there."""
+    """The statements of docs/store.md for a DBA, without the one that creates the database, which already exists."""
     text = (ROOT / "docs" / "store.md").read_text()
     block = text.partition("```sql\n")[2].partition("```")[0]
     lines = "".join(line for line in block.splitlines(keepends=True) if not line.startswith("\\"))
@@ -75,7 +75,7 @@ def url(server: Server, user: str = "octavo", options: str = "") -> str:
 
 @pytest.fixture
 def address(team: Server) -> ServerAddress:
-    """A schema of the test's own."""
+    """A separate schema for the test."""
     schema = f"test{next(_numbers)}"
     team.connection.execute(f"CREATE SCHEMA {schema}".encode())
     return server_address(url(team, options=f"-csearch_path={schema}"))
@@ -104,13 +104,13 @@ def kept(tmp_path: Path) -> KeptTrials:
 
 
 def ended(number: int, **changes: object) -> Any:
-    """A trial that has just ended, the first of them first."""
+    """A trial that has just ended; higher numbers ended later."""
     seen = (Observation("tps", float(number), "1/s"),)
     return a_trial(identity=new_identity(), position=number, ended=float(number), observations=seen, **changes)
 
 
 class TestOnPostgreSQL(StoreContract):
-    """The same tests as on SQLite."""
+    """Runs the same tests as on SQLite."""
 
 
 def test_a_migrated_store_has_the_columns_of_a_new_one(store: Store, address: ServerAddress, sql: Sql) -> None:
@@ -143,7 +143,7 @@ def test_a_claimed_run_is_running_until_its_coordinator_ends(store: Store, addre
 
 
 def test_a_claim_that_is_just_being_given_up_is_waited_for(store: Store, address: ServerAddress) -> None:
-    """As when a coordinator has ended, and the server has not seen it yet."""
+    """For example when a coordinator has ended, but the server has not noticed yet."""
     add_run(store, "one", status="running")
     with closing(Store.open(address)) as ending:
         ending.claim("one")
@@ -176,7 +176,7 @@ def test_a_trial_that_ends_while_the_server_is_down_arrives_later_once(
     assert sender.add("one", ended(4)) == 0
     assert [trial.position for trial in store.trials("one")] == [1, 2, 3, 4]
     assert len(kept) == 0
-    assert store.run("one").status == "running"  # claimed anew
+    assert store.run("one").status == "running"  # claimed again
 
 
 def test_a_restarted_server_is_waited_for(team: Server, store: Store, kept: KeptTrials) -> None:
@@ -188,7 +188,7 @@ def test_a_restarted_server_is_waited_for(team: Server, store: Store, kept: Kept
 
 
 def test_a_session_that_is_ended_in_the_middle_stores_once(team: Server, store: Store, kept: KeptTrials) -> None:
-    """A DBA ends every session of ours, again and again, while trials are sent."""
+    """A DBA repeatedly ends all sessions of ours while trials are sent."""
     add_run(store, "one")
     sender = TrialSender(store, kept)
     of_ours = "FROM pg_stat_activity WHERE application_name = 'octavo store'"
@@ -216,7 +216,7 @@ def test_what_is_kept_for_another_store_stays(store: Store, kept: KeptTrials) ->
 
 
 def test_the_role_for_reports_reads_and_writes_nothing(team: Server, tmp_path: Path) -> None:
-    """With the statements of docs/store.md: anna's Octavo makes the tables, the role for reports reads them."""
+    """With the statements of docs/store.md: anna's Octavo creates the tables, the role for reports reads them."""
     passwords = tmp_path / "pgpass"
     passwords.write_text(f"*:*:*:*:{PASSWORD}\n")
     passwords.chmod(0o600)

@@ -1,4 +1,5 @@
-"""The TPC-C-like workload: it keeps the specification's conditions at a small block, and a broken one is named."""
+"""The TPC-C-like workload: it satisfies the specification's conditions at a small block size, and a violation is
+named."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -53,7 +54,7 @@ def test_a_run_has_every_transaction_and_breaks_no_condition(server: Server) -> 
     items = {observation.item for observation in result.observations if observation.item}
     assert items == {name for name in MIX if name != "new order rolled back"}
     (after,) = server.connection.execute("SELECT sum(d_next_o_id) AS n FROM district").fetchall()
-    # Those that are rolled back leave no order and do not count.
+    # Transactions that are rolled back leave no order and do not count.
     assert values["new_orders_per_minute"] * result.seconds / 60 == pytest.approx(after["n"] - before["n"], abs=1e-6)
     assert workload.violations(server, LEVELS) == ()
     remote = "SELECT count(*) AS n FROM order_line WHERE ol_supply_w_id <> ol_w_id"
@@ -74,7 +75,7 @@ def test_an_order_for_an_item_that_does_not_exist_leaves_nothing(server: Server)
 
 
 def test_an_order_that_finds_no_item_is_no_success(server: Server) -> None:
-    """It is rolled back, and pgbench would count it: a server that answers wrongly would look fast."""
+    """It is rolled back, but pgbench would count it: a server with wrong answers would look fast."""
     server.execute("CREATE TABLE kept AS SELECT * FROM item")
     server.execute("DELETE FROM item WHERE i_id % 2 = 0")
     try:

@@ -1,4 +1,4 @@
-"""TPC-H on real servers: the whole of a trial at scale factor 0.01, and a result that one changed row makes wrong."""
+"""TPC-H on real servers: a complete trial at scale factor 0.01, and a result that one changed row makes wrong."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -37,7 +37,7 @@ _LEVELS = {
     "data_block": "8kB", "costs": "default",
 }  # fmt: skip
 
-# What only a quiet machine passes is let off.
+# Without the checks that only a quiet machine passes.
 _PLAN = """
 name = "tpch"
 question = "Does the whole way work?"
@@ -116,7 +116,7 @@ def test_a_second_load_is_the_first_analysed_again(
 
     before = set(cache.held())
     second = made(2)
-    assert set(cache.held()) - before == {second.name}  # the first may be removed for room
+    assert set(cache.held()) - before == {second.name}  # the first may be removed to make room
     first = made(1)
     assert second.manifest["copied_from"] == first.name
     assert second.manifest["database_bytes"] == pytest.approx(first.manifest["database_bytes"], rel=0.02)
@@ -148,7 +148,7 @@ def test_a_load_is_five_steps_with_their_wal_and_the_plans_of_foreign_keys(
             item = f"load.{step}"
             assert numbers[item, "wal_read_share"] == 1
             parts = sum(numbers[item, f"wal_{part}_bytes"] for part in ("record", "image", "page_header"))
-            # Records are aligned to 8 bytes, and the rest of a segment that is left is nothing.
+            # Records are aligned to 8 bytes, and the unused rest of a segment does not count.
             assert 0.9 * numbers[item, "wal_bytes"] < parts <= numbers[item, "wal_bytes"]
         assert numbers[None, "table_bytes"] + numbers[None, "index_bytes"] < numbers[None, "database_bytes"]
         shapes = [from_dict(trial["facts"]["plan_shapes"][one])
@@ -175,7 +175,7 @@ def test_all_queries_give_the_reference_answers(server: Server) -> None:
     result = WORKLOAD.run(server, {**_LEVELS, "query_timeout": "10min"}, 1)
     assert result.transactions == 22
     assert set(result.facts["plans"]) == {f"q{number}" for number in range(1, 23)}
-    # Each query's own plan, and not that of a setting.
+    # Each query's own plan, not one forced by a setting.
     assert len(set(result.facts["plans"].values())) == 22
     captures = {one.item: one.value for one in result.observations if one.metric == "plan_capture_ratio"}
     assert set(captures) == {None, *(f"q{number}" for number in queries.CAPTURE_PROBES)}

@@ -1,5 +1,5 @@
-"""A server of which no page accesses can be had: its counters, its WAL and its buffers are recorded over TCP or a
-socket, as any user with pg_monitor, and nothing is said of other sizes."""
+"""A server whose page accesses cannot be traced: its counters, its WAL and its buffers are recorded over TCP or a
+socket, by any user with pg_monitor, and no prediction is made for other sizes."""
 
 import threading
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_counters_alone(
         build = Build(f"package-{package.name}", package, {"version": f"{package.name}.0"})
     with (
         data_directory(build, journal, account) as directory,
-        # So many buffers for so few backends that each may pin a dozen, and extend a table by as many.
+        # Few buffers and few backends, so that each may pin only a dozen, and extend a table by as many.
         running(
             build, directory, journal, account, shared_buffers="16MB", autovacuum="off", max_connections="10"
         ) as server,
@@ -58,7 +58,7 @@ def test_counters_alone(
         while recording.is_alive():
             connection.execute("SELECT sum(length(filler)) FROM t")
             connection.execute("DROP TABLE IF EXISTS copy; CREATE TABLE copy (id int, filler text)")
-            with connection.cursor().copy("COPY copy FROM STDIN") as rows:  # grows by several pages at once
+            with connection.cursor().copy("COPY copy FROM STDIN") as rows:  # extends by several pages at once
                 rows.write(_ROWS)
             connection.execute("SELECT pg_stat_force_next_flush()")
             copies += 1
@@ -72,7 +72,7 @@ def test_counters_alone(
     assert counts["work_transactions"] > 2
     if which == "18":
         assert counts["work_evictions"] > 0
-        # Some copies were made before and after what was counted.
+        # Some copies were made before and after the counted interval.
         assert 0.4 * copies * copy["pages"] < counts["work_extends"] < 2 * copies * copy["pages"]
     assert sum(value for name, value in counts.items() if name.startswith("buffers_u")) == 2048
     assert 0 < counts["buffers_dirty"] <= 2048

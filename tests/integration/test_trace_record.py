@@ -1,5 +1,5 @@
-"""A package's server recorded through its probes: the simulated buffer manager counts what PostgreSQL counted, and the
-WAL is what pg_walinspect finds."""
+"""A package's server recorded through its probes: the simulated buffer manager has PostgreSQL's counts, and the
+recorded WAL is what pg_walinspect reports."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from octavo.trace.wal import written
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 
 pytestmark = [
-    pytest.mark.alone,  # what bpftrace has no processor for is lost, and then nothing is equal
+    pytest.mark.alone,  # without free CPUs bpftrace loses events, and nothing is equal
     pytest.mark.skipif(
         os.geteuid() != 0 or shutil.which("bpftrace") is None or not _PACKAGES,
         reason="probes need root, bpftrace, and a PostgreSQL of the distribution's packages",
@@ -30,7 +30,7 @@ pytestmark = [
 ]
 _SECONDS = 20.0
 _BUFFERS = 4 * 1024**2
-# Random lookups through the index, several times what fits shared_buffers, and a scan of the table.
+# Random lookups through the index, several times the size of shared_buffers, and a scan of the table.
 _TABLE = """
 CREATE TABLE t (id int PRIMARY KEY, filler text);
 INSERT INTO t SELECT id, repeat('x', 80) FROM generate_series(1, 200000) AS id;
@@ -65,12 +65,12 @@ def _counters(server: Server) -> tuple[int, int]:
 def _accesses(path: Path) -> int:
     try:
         return summarize(path)["reads"]
-    except OctavoError:  # not begun yet
+    except OctavoError:  # not started
         return 0
 
 
 def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Account, tmp_path: Path) -> None:
-    """Takes half a minute: twenty seconds are recorded, and the load has to end before."""
+    """Takes half a minute: twenty seconds are recorded, and the load must end before."""
     package = _PACKAGES[-1].parents[1]
     build = Build(f"package-{package.name}", package, {"version": f"{package.name}.0"})
     trace = tmp_path / "t.octrace"
@@ -89,7 +89,7 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
                 while _accesses(trace) == 0 and recording.is_alive():
                     connection.execute("SELECT 1 FROM pg_class LIMIT 1")
                     recording.join(0.1)
-                # Counted from here on: before the probes are attached the recorder reads the catalog.
+                # Counting starts here: before the probes are attached the recorder reads the catalog.
                 before = _counters(server)
                 for _ in range(2):
                     connection.execute(_LOOKUPS)
@@ -105,7 +105,7 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
     inserted = sum(kind.records for kind in wal.kinds if kind.name.startswith("Heap/INSERT"))
     assert 100 <= inserted <= sum(kind.records for kind in wal.kinds) and wal.growth_bytes > 100 * 50
     told = summarize(trace)["properties"]
-    # The server had started shortly before: that is its last checkpoint.
+    # The server had started shortly before: this is its last checkpoint.
     assert 0 <= float(told["checkpoint_seconds"]) < 120 and int(told["checkpoint_wal_bytes"]) < 16 * 1024**2
     assert int(told["checkpoint_commits"]) < 100
     hits, reads = (two - one for one, two in zip(before, after, strict=True))
@@ -113,5 +113,5 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
     _, (point,) = _core.trace_buffers(trace, 8192, points, rate=None, seed=1, threads=1, observe=ignore_progress)
     assert hits + reads > 120_000
     assert point["hits"] == pytest.approx(hits, rel=0.01)
-    # What was in the buffers when the recording began is read once more by an empty buffer manager.
+    # Pages that were in the buffers when the recording began are read once more by an empty buffer manager.
     assert point["reads"] == pytest.approx(reads, abs=0.01 * reads + _BUFFERS // 8192)

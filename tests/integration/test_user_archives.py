@@ -80,7 +80,7 @@ def test_a_users_own_database_and_scripts_run_at_another_block_size(
         assert 0 < values["latency_p50_ms"] <= values["latency_p95_ms"] <= values["latency_p99_ms"]
         assert 0 < values["latency_samples"] < values["transactions"] / 5
         shares = [int(share) for share in re.findall(r"- (\d+) transactions", result.output)]
-        deviation = math.sqrt(0.75 * 0.25 / sum(shares))  # of the share, when each transaction is drawn
+        deviation = math.sqrt(0.75 * 0.25 / sum(shares))  # of the share, because each transaction is drawn
         assert shares[0] / sum(shares) == pytest.approx(0.75, abs=5 * deviation)
         assert [path.name for path in server.socket_directory.iterdir() if not path.name.startswith(".s.")] == []
 

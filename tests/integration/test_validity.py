@@ -1,4 +1,4 @@
-"""What goes on beside a real server, seen by the watch: a busy loop, a reader, and the server's own work."""
+"""Other activity besides a real server, seen by the monitoring: a busy loop, a reader, and the server's own work."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ from octavo.workloads.base import WorkloadResult
 pytestmark = pytest.mark.alone
 
 SECONDS = 3
-# What this host does beside the tests is not their concern.
+# Other activity of this host is irrelevant to these tests.
 NOISE = ("foreign_cpu", "foreign_io")
 _BUSY = "while True: pass"
 _WRITER = f"""
@@ -44,7 +44,7 @@ while True:
 
 @contextmanager
 def stranger(script: str, *arguments: str) -> Generator[int, None, None]:
-    """A process that is no descendant of ours: its parent has ended, and another one took it."""
+    """A process that is no descendant of ours: its parent has ended, and it was reparented."""
     started = subprocess.run(
         ["sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh", sys.executable, "-c", script, *arguments],
         capture_output=True, text=True, check=True,
@@ -68,7 +68,7 @@ def server(builds: dict[str, Build], journal: Journal, account: Account) -> Gene
 
 
 def watched(server: Server) -> Surroundings:
-    """What is seen beside a few seconds of pgbench."""
+    """The other activity seen during a few seconds of pgbench."""
     server.disconnect()
     watch = Watcher(lambda _: None).start(server.directory)
     children.check(
@@ -84,7 +84,7 @@ def judged(seen: Surroundings) -> Evidence:
 
 
 def test_a_busy_loop_beside_a_trial_is_named(server: Server) -> None:
-    """Or else another stranger on this host that took more than the loop; the server and its client never are."""
+    """Or another process on this host that used more than the loop; the server and its client are never named."""
     with stranger(_BUSY) as pid:
         before = settled_table(os.getpid())
         seen = watched(server)
@@ -103,14 +103,14 @@ def test_a_busy_loop_beside_a_trial_is_named(server: Server) -> None:
 
 
 def test_the_loop_counts_as_ours_when_it_is(server: Server) -> None:
-    """The same load in a child of our own: what it took is in our account, ended or not."""
+    """The same load in our own child: its CPU time counts as ours, whether it has ended or not."""
     watch = Watcher(lambda _: None).start(server.directory)
     child = subprocess.Popen([sys.executable, "-c", "import time\nwhile time.process_time() < 1: pass"])
     assert child.wait() == 0
     seen = watch()
     assert seen.busiest is None or f"(pid {child.pid})" not in seen.busiest
     assert seen.foreign_cpu_share is not None
-    # A second of CPU on this host is at least 1 / (cores × seconds) of it: all of that is taken off as ours.
+    # A second of CPU on this host is at least 1 / (cores × seconds) of it: all of that is deducted as ours.
     assert seen.foreign_cpu_share <= 1.01 - 1 / ((os.cpu_count() or 1) * seen.seconds)
 
 
@@ -128,7 +128,7 @@ def test_a_foreign_writer_is_named(server: Server, tmp_path: Path) -> None:
 
 @contextmanager
 def forgotten(directory: Path) -> Generator[None, None, None]:
-    """Gives the files' pages up first: initdb, which wrote them, was outside the group."""
+    """First drops the files' pages from the cache: initdb, which wrote them, was outside the group."""
     os.sync()
     for file in directory.rglob("*"):
         if file.is_file():
@@ -142,7 +142,8 @@ def forgotten(directory: Path) -> Generator[None, None, None]:
 def test_files_cached_outside_the_memory_limit_are_found(
     builds: dict[str, Build], journal: Journal, account: Account
 ) -> None:
-    """The server alone stays below its limit; then somebody else reads its files, and they are charged to him."""
+    """The server alone stays below its limit; then another process reads its files, and they are charged to that
+    one."""
     limit = 64 * MB
     with (
         data_directory(builds["8kB"], journal, account) as path,

@@ -1,6 +1,6 @@
 """Every version at a smaller, the default and a larger data block: initdb, a load, a checked shutdown.
 
-18 is made where it is missing; other versions are tested where the machine has them, because making them takes minutes.
+18 is made if it is missing; other versions are tested if the machine has them, because making them takes minutes.
 """
 
 import re
@@ -52,7 +52,7 @@ def test_it_works_at_its_block_size(versioned: Build, data_block: str, journal: 
             processed = re.search(r"number of transactions actually processed: (\d+)", ran)
             assert processed is not None and int(processed[1]) > 0
             assert re.search(r"number of failed transactions: 0 ", ran)
-            # TPC-B's condition of consistency: every delta went to an account, a teller and a branch.
+            # TPC-B's consistency condition: every delta was applied to an account, a teller and a branch.
             sums = server.connection.execute(
                 "SELECT (SELECT sum(abalance) FROM pgbench_accounts) AS accounts,"
                 " (SELECT sum(tbalance) FROM pgbench_tellers) AS tellers,"

@@ -1,6 +1,6 @@
-"""A real kernel with pages of 16 kB, booted: out of Debian's packages, which come from the archive.
+"""A real kernel with pages of 16 kB, booted from Debian's packages, which are fetched from the archive.
 
-The image takes about 40 s to make and a boot 10 to 20 s on a quiet machine with 2 cores.
+Making the image takes about 40 s, and a boot 10 to 20 s, on a quiet machine with 2 cores.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a trial's WAL is made of, beside segments that wait to be used and are empty still."""
+"""The composition of a trial's WAL, when there are also empty segments that wait to be used."""
 
 from tests.integration.servers import MB, data_directory, running
 
@@ -17,7 +17,7 @@ def test_wal_is_read_beside_segments_that_were_never_written(
         data_directory(builds["4kB"], journal, account) as path,
         running(builds["4kB"], path, journal, account) as server,
     ):
-        for number in range(40, 72):  # whatever pg_waldump comes across first is one of these
+        for number in range(40, 72):  # whatever segment pg_waldump reads first is one of these
             with (path / "pg_wal" / wal_contents.segment_name(number * 16 * MB, "00000001", 16 * MB)).open(
                 "wb"
             ) as file:

@@ -1,8 +1,8 @@
 """A source tarball that is configured, compiled and installed as PostgreSQL is, in seconds.
 
-It has one of everything that the shared tree has to tell apart: sources that depend on no size, on one, on both and on
-neither although their text names it; a conditional; a generated source that names its place; an archive of which a
-program takes one member or another; a tool that is run while building.
+It has one of everything that the shared tree must distinguish: sources that depend on no size, on one, on both and on
+neither although their text names it; a conditional; a generated source that contains its path; an archive of which a
+program uses one member or another; a tool that is run during the build.
 """
 
 import io
@@ -98,7 +98,7 @@ _FILES = {
 
 
 def write_tarball(directory: Path, *, extra: str = "", **replaced: str) -> Path:
-    """Writes the tarball. `extra` goes into meson.build, `replaced` has other contents for `NAME.c`, as NAME."""
+    """Writes the tarball. `extra` is added to meson.build, `replaced` has other contents for `NAME.c`, by NAME."""
     files = {**_FILES, "meson.build": _MESON.replace("@EXTRA@", extra)}
     files |= {f"{name}.c": text for name, text in replaced.items()}
     path = directory / f"postgresql-{VERSION}.tar.gz"

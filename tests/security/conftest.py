@@ -1,4 +1,4 @@
-"""What other users of this host can do, tried as they would: in processes that have become nobody."""
+"""Attacks by other users of this host, tried with their rights: in processes that have become nobody."""
 
 import os
 import pwd
@@ -16,7 +16,7 @@ AsNobody = Callable[..., "subprocess.Popen[str]"]
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 
-# What it needs is imported while it may still read root's own Python.
+# Its imports are done while it can still read root's own Python.
 _BECOME = """
 import ctypes, fcntl, os, socket, sys
 import octavo.errors, octavo.home
@@ -28,7 +28,7 @@ exec(sys.argv.pop(1))
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A directory that everybody may enter, which pytest's own are not; gone at the end."""
+    """A directory that everybody may enter, unlike pytest's own; removed at the end."""
     with tempfile.TemporaryDirectory(prefix="octavo-test-", dir="/var/tmp") as directory:
         Path(directory).chmod(0o755)
         yield Path(directory)
@@ -36,7 +36,7 @@ def shared() -> Iterator[Path]:
 
 @pytest.fixture
 def own_home(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An OCTAVO_HOME that is not there yet."""
+    """An OCTAVO_HOME that does not exist yet."""
     monkeypatch.setenv("OCTAVO_HOME", str(shared / "home"))
     return shared / "home"
 
@@ -52,7 +52,7 @@ def place(home: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def as_nobody() -> Iterator[AsNobody]:
-    """Starts Python code as nobody, with pipes; what still runs at the end is killed."""
+    """Starts Python code as nobody, with pipes; processes that still run at the end are killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(code: str, *arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":

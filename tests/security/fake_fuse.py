@@ -1,9 +1,9 @@
-"""A filesystem in user space as a user may mount one, without a library: files and directories that it says are root's.
+"""A FUSE filesystem as a user may mount one, without a library: it reports its files and directories as root's.
 
     python fake_fuse.py DIRECTORY PROGRAM ARGUMENTS…
 
-mounts it on the directory as that of nobody, who lets root in, runs the program, and ends with its exit code. It has to
-be root, in a mount namespace of its own. The kernel's protocol: include/uapi/linux/fuse.h.
+mounts it on the directory as a filesystem of nobody's that root can enter, runs the program, and ends with its exit
+code. It must be root, in a mount namespace of its own. The kernel's protocol: include/uapi/linux/fuse.h.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ NOBODY = 65534
 _CONTENT = b"\x7fELF" + bytes(100) + b"buffer__read__done"
 _FORGET, _DESTROY, _INTERRUPT, _BATCH_FORGET = 2, 38, 36, 42
 _NO_SUCH, _NOT_OFFERED = -2, -38
-# By number: mode, content of a file or target of a link, and names with their numbers in a directory.
+# By node number: mode, content of a file or target of a link, and names with their numbers in a directory.
 _NODES: dict[int, tuple[int, bytes, dict[bytes, int]]] = {
     1: (stat.S_IFDIR | 0o755, b"", {b"postgres": 2, b"link": 3, b"directory": 4}),
     2: (stat.S_IFREG | 0o755, _CONTENT, {}),
@@ -32,7 +32,7 @@ def _attributes(node: int) -> bytes:
 
 
 def _answer(operation: int, node: int, body: bytes) -> bytes | int:
-    """What is answered; a number is an error."""
+    """The answer; a number is an error."""
     if operation == 26:  # INIT
         return struct.pack("<4I2H2I2HI7I", 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, 0, *[0] * 7)
     if operation == 1:  # LOOKUP
@@ -68,7 +68,7 @@ def _serve(device: int) -> None:
 
 
 def main() -> int:
-    """Mounts, runs, and returns the exit code; 77 where this host lets nobody mount one."""
+    """Mounts, runs, and returns the exit code; 77 if nobody may not mount one on this host."""
     directory, *command = sys.argv[1:]
     try:
         device = os.open("/dev/fuse", os.O_RDWR)

@@ -1,5 +1,5 @@
-"""What speaks just enough of PostgreSQL's protocol to be connected to: it accepts everybody, and answers no query, or
-each with the same row."""
+"""A program with just enough of PostgreSQL's protocol to be connected to: it accepts everybody, and answers no query,
+or each with the same row."""
 
 import socket
 import struct
@@ -17,7 +17,7 @@ _READY = b"Z" + struct.pack("!I", 5) + b"I"
 
 @dataclass(frozen=True)
 class Column:
-    """The one column of every answer: its value, the type that it says it has, name, and format (1: binary)."""
+    """The only column of every answer: its value, the type that it claims to have, name, and format (1: binary)."""
 
     value: bytes
     oid: int = 25
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass
 class Heard:
-    """The parameters of each start-up packet that came, and what was answered where a password was asked for."""
+    """The parameters of each start-up packet received, and the answers to the request for a password."""
 
     startups: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     passwords: list[bytes] = field(default_factory=list[bytes])
@@ -48,7 +48,7 @@ class Heard:
 def answering(
     listener: socket.socket, *, asks_password: bool = False, column: Column | None = None
 ) -> Generator[Heard, None, None]:
-    """Answers, in a thread, each client of a listening socket, one after the other; it may ask for a password first.
+    """Answers, in a thread, each client of a listening socket, one after another; it may ask for a password first.
 
     With a `column` each query gets that row.
     """
@@ -74,12 +74,12 @@ def _serve(listener: socket.socket, heard: Heard, asks_password: bool, column: C
             _greet(client, heard, asks_password)
             if column is not None:
                 _answer(client, column)
-            while client.recv(4096):  # until the client leaves
+            while client.recv(4096):  # until the client disconnects
                 pass
 
 
 def _answer(client: socket.socket, column: Column) -> None:
-    """Until the client leaves."""
+    """Answers until the client disconnects."""
     while True:
         kind, length = struct.unpack("!cI", _exactly(client, 5))
         _exactly(client, length - 4)

@@ -1,4 +1,4 @@
-"""script/accounts, with an id, useradd and systemctl of our own."""
+"""script/accounts, with fake versions of id, useradd and systemctl."""
 
 import os
 import subprocess

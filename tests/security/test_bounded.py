@@ -1,4 +1,4 @@
-"""What others write is read up to a bound: children's output, logs and files that never end, pipes that stay open."""
+"""What others write is read up to a limit: children's output, logs and files that never end, pipes that stay open."""
 
 # pyright: reportPrivateUsage=false
 
@@ -41,17 +41,17 @@ def test_a_grandchild_that_keeps_the_pipe_is_not_waited_for(journal: Journal, ac
         finished = in_time(partial(run, on_line=on_line))
         assert isinstance(finished, children.Finished)
         words = finished.stdout.split()
-        with suppress(ProcessLookupError):  # where there are no control groups
+        with suppress(ProcessLookupError):  # if there are no control groups
             os.kill(int(words[0]), signal.SIGKILL)
         assert (finished.stdout + finished.stderr).split() == [words[0], "of", "its", "own"]
 
 
 def test_output_without_end_ends_the_child(journal: Journal, account: Account) -> None:
-    """Also where each line is seen as it comes: PostgreSQL's own tests keep all of them."""
+    """Also if each line is processed as it comes: PostgreSQL's own tests keep all of them."""
     run = partial(children.run, ["yes", "x" * 1000], journal, role="test", account=account)
 
     def see(line: str) -> None:
-        """And keeps nothing."""
+        """Keeps nothing."""
 
     for on_line in (None, see):
         with pytest.raises(OctavoError, match="test wrote more than 64 MB and was killed"):
@@ -89,7 +89,7 @@ def test_a_text_is_read_up_to_a_size(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="more than 256 MB") as caught:
         in_time(lambda: careful_open.read_text(sparse(tmp_path / "log")))
     assert caught.value.errno == errno.EFBIG
-    # No log that could not be read passes for one without a crash.
+    # A log that could not be read does not count as one without a crash.
     assert "more than 256 MB" in crashes_in_log(tmp_path / "log", killing_is_tested=False)[0].what
     sparse(tmp_path / "configure.ac")
     with pytest.raises(UsageError, match="name no version"), opened_tree(tmp_path) as top:
@@ -125,7 +125,7 @@ def test_a_log_is_cut_off_where_it_was_read(tmp_path: Path) -> None:
 def test_a_server_that_does_not_shut_down_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one whose postmaster.pid was replaced by a FIFO, which it reads when it ends."""
+    """For example one whose postmaster.pid was replaced by a FIFO, which it reads when it ends."""
     monkeypatch.setattr(cluster, "_SHUT_DOWN_SECONDS", 0.2)
     log = tmp_path / "server.log"
     log.write_text("")
@@ -198,7 +198,7 @@ def test_a_servers_program_is_searched_piece_by_piece(tmp_path: Path, monkeypatc
     program = tmp_path / "7" / "postgres"
     program.parent.mkdir()
     (program.parent / "exe").symlink_to(program)
-    for before in range(40, 70):  # also across the pieces
+    for before in range(40, 70):  # also across the boundaries of reads
         program.write_bytes(bytes(before) + b"buffer__read__done" + bytes(9))
         with probes.executable(7, tmp_path) as path:
             assert path.samefile(program)

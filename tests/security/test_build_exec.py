@@ -1,4 +1,4 @@
-"""`octavo build exec` runs programs of a build as whoever asks; root is told when others wrote them."""
+"""`octavo build exec` runs programs of a build as the calling user; root is told if others wrote them."""
 
 # pyright: reportPrivateUsage=false
 
@@ -25,7 +25,8 @@ _CHECKED = "Debian source package postgresql-18_18.6-3, signature checked by apt
 
 
 def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> None:
-    """A plan may name a plugin, which then runs as the account of all builds, and may write into the cache it has."""
+    """A plan may name a plugin, which then runs as the account of all builds, and may write into the cache that it
+    gets."""
     release = Source("18.6", tmp_path / "a", "f" * 64, _CHECKED)
     own = Source("18.6", tmp_path / "a", "f" * 64, "local file a", given=tmp_path / "a")
 
@@ -49,7 +50,7 @@ def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> No
 
 
 def test_what_a_build_has_of_others_does_not_meet_an_extensions_cache_in_other_builds(tmp_path: Path) -> None:
-    """make runs the PGXS of the build, and what another extension has put beside it (Makefile.custom)."""
+    """make runs the build's PGXS, and files that another extension has put beside it (Makefile.custom)."""
     (tmp_path / RECORDS).mkdir()
     own: dict[str, Any] = {"origin": "local source tree pg", "options": []}
     release = Build("18.6-b8w8-a", tmp_path, {"origin": _CHECKED, "options": []})

@@ -1,4 +1,4 @@
-"""Between a look and a use others act: a source, its owner and its files are one tree, whatever its name leads to."""
+"""Others act between a check and a use: a source, its owner and its files are one tree, whatever its name leads to."""
 
 # pyright: reportPrivateUsage=false
 
@@ -23,7 +23,7 @@ from octavo.postgres.sources import git, tarball, tree
 
 @pytest.fixture
 def journal(own_home: Path) -> Iterator[Journal]:
-    del own_home  # which the environment names
+    del own_home  # the environment names it
     with Journal() as opened:
         yield opened
 
@@ -42,7 +42,7 @@ def give(root: Path, uid: int) -> None:
 
 @pytest.fixture
 def secrets(shared: Path) -> Path:
-    """A directory of this user's, with the same names in it as a tree of sources."""
+    """A directory of this user's that contains the same names as a tree of sources."""
     root = make_tree(shared / "secrets", "secret")
     root.chmod(0o700)
     return root
@@ -84,7 +84,7 @@ def test_a_tree_that_is_swapped_when_its_files_are_known(
 def test_git_runs_as_the_owner_of_the_directory_that_it_looks_into(
     shared: Path, secrets: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who owns the name now does not count: git runs what the repository's settings name."""
+    """The owner of the name at that time does not matter: git runs what the repository's settings name."""
     root = make_tree(shared / "theirs", "theirs")
     subprocess.run(["git", "init", "-q", root], check=True)
     give(root, 65534)

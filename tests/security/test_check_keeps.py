@@ -1,4 +1,4 @@
-"""What `octavo build --check` keeps, as root, of tests whose names and files are a hostile tree's."""
+"""What `octavo build --check`, run as root, keeps of tests whose names and files come from a hostile tree."""
 
 # pyright: reportPrivateUsage=false
 
@@ -23,7 +23,7 @@ from octavo.host.journal import Journal
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """Where tests wrote."""
+    """The directory of the tests' output."""
     path = tmp_path / "output"
     (path / "results").mkdir(parents=True)
     return path
@@ -116,7 +116,7 @@ def test_a_script_that_ignores_signals_does_not_hold_up_who_gives_up(
             ["sh", "-c", scripts[test]], journal, role="perl", account=account, stdin=subprocess.PIPE
         )
         if test == "ignores":
-            assert running[test][0].stdout.readline() == "\n"  # it does from now on
+            assert running[test][0].stdout.readline() == "\n"  # from now on it ignores SIGTERM
             running["first"][0].stdin.close()
         return running[test]
 

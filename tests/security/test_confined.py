@@ -1,4 +1,4 @@
-"""What a child with the account's rights cannot get or leave behind, tried with small programs instead of servers."""
+"""What a child with the account's rights cannot get or leave behind, tested with small programs instead of servers."""
 
 import errno
 import os
@@ -62,7 +62,7 @@ _ASKS_FOR_A_KEY = _KEYS + 'print(*called(keyctl, SEARCH, SESSION, b"user", b"oct
 @needs_root
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="other numbers of system calls")
 def test_a_child_has_no_key_of_roots_session(journal: Journal, account: Account) -> None:
-    """A session keyring stays when the user changes: whoever has it reads root's tickets, and passphrases of disks."""
+    """A session keyring is kept when the user changes: its holder can read root's tickets, and passphrases of disks."""
     asked: list[str] = []
 
     def ask() -> None:  # in a thread, whose session keyring is its own
@@ -177,7 +177,8 @@ def _python(script: str, journal: Journal, account: Account, place: Path, *, rin
 @needs_root
 @pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
 def test_no_child_of_the_accounts_makes_a_set_user_id_file(journal: Journal, account: Account, place: Path) -> None:
-    """By no call, nor where nobody looks for one afterwards; not at birth, and not by what it starts."""
+    """By no system call, nor in places that are not searched afterwards; not at creation, and not by a program it
+    starts."""
     tried, left = _python(_MODES, journal, account, place).splitlines()
     refused = tried.split()
     assert set(refused) <= {str(errno.EPERM), str(errno.ENOSYS)}, tried  # no fchmodat2(2) before Linux 6.6
@@ -185,14 +186,14 @@ def test_no_child_of_the_accounts_makes_a_set_user_id_file(journal: Journal, acc
     assert len(refused) == 3 * (18 if platform.machine() == "x86_64" else 15) + 2
     names = ("directory", "file", "plain", "plain2")
     assert left == " ".join(str((name, "0o0")) for name in names)
-    # Nothing of ours has the filter.
+    # No process of ours has the filter.
     assert "Seccomp:\t0" in Path("/proc/self/status").read_text()
 
 
 @needs_root
 @pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
 def test_rings_are_for_children_that_need_them(journal: Journal, account: Account, place: Path) -> None:
-    """As this host has them: many have none at all (io_uring_disabled)."""
+    """They get the host's own result: many hosts have no rings at all (io_uring_disabled)."""
     ours = subprocess.run([sys.executable, "-I", "-c", _RINGS], capture_output=True, text=True, check=True).stdout
     assert _python(_RINGS, journal, account, place).strip() == str(errno.ENOSYS)
     allowed = _python(_RINGS, journal, account, place, rings=True).strip()
@@ -205,12 +206,12 @@ def test_rings_are_for_children_that_need_them(journal: Journal, account: Accoun
 def test_no_child_of_the_accounts_is_root_in_a_namespace_of_its_own(
     rings: bool, journal: Journal, account: Account, place: Path
 ) -> None:
-    """There it could mount, and have the kernel make the set-user-ID file that the filter keeps it from making."""
+    """There it could mount a filesystem and have the kernel make the set-user-ID file that the filter prevents."""
     refused = [errno.EPERM, errno.EPERM, errno.ENOSYS, errno.ENOSYS, errno.EPERM, 7]
     assert _python(_SPACES, journal, account, place, rings=rings).split() == list(map(str, refused))
 
 
-# A file made by io_uring_enter(2): IORING_OP_OPENAT with a mode, which a filter does not see.
+# A file made by io_uring_enter(2): IORING_OP_OPENAT with a mode, which the filter cannot see.
 _MADE_BY_RING = """
 import ctypes, mmap, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -257,7 +258,7 @@ def test_what_a_child_with_rings_has_made_loses_its_bits(journal: Journal, accou
 
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
-    """A directory where everybody may write, and nobody looks."""
+    """A directory that is writable for everybody and is not searched."""
     path = Path("/var/lib") / f"octavo-test-{os.getpid()}"
     path.mkdir()
     path.chmod(0o1777)
@@ -331,7 +332,7 @@ while :; do sleep 0.1; done
 def test_what_a_child_has_started_is_given_the_time_to_end(
     journal: Journal, account: Account, place: Path, *, restoring: bool
 ) -> None:
-    """As the server of initdb needs it to give back its shared memory, when initdb itself has gone."""
+    """The server of initdb needs time to release its shared memory after initdb itself has ended."""
     child, number = children.start(
         ["sh", "-c", 'sh -c "$0" "$1" & wait', _ENDS_SLOWLY, place / "end"], journal, role="test", account=account
     )
@@ -340,7 +341,7 @@ def test_what_a_child_has_started_is_given_the_time_to_end(
     if restoring:
         identity = identify(child.pid)
         assert identity is not None
-        Thread(target=child.wait, daemon=True).start()  # as init would, whose child it is when its owner has gone
+        Thread(target=child.wait, daemon=True).start()  # as init would after the parent's end
         end(identity, signal.SIGTERM)
     else:
         children.end(child)
@@ -387,7 +388,7 @@ def test_a_program_that_is_not_there_is_named(journal: Journal, account: Account
 
 
 def test_neither_the_current_directory_nor_a_variable_says_what_is_run(tmp_path: Path) -> None:
-    """Root runs octavo in /tmp, where anybody may have put an octavo, a typer or a json of his own."""
+    """Root runs octavo in /tmp, where anybody may have put an octavo, a typer or a json module of his own."""
     for name in ("octavo.py", "typer.py", "json.py", "sitecustomize.py"):
         (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
     launcher = Path(__file__).parents[2] / "octavo"
@@ -402,7 +403,7 @@ def test_neither_the_current_directory_nor_a_variable_says_what_is_run(tmp_path:
 @needs_root
 def test_a_lock_cannot_be_held_by_others(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    path.touch(0o644)  # as it was made before
+    path.touch(0o644)  # as earlier versions created it
     with lock_file(path):
         assert path.stat().st_mode & 0o777 == 0o600
 

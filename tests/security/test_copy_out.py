@@ -1,4 +1,4 @@
-"""What leaves a tree that others can write: their own plain files, and nothing that leads anywhere else."""
+"""What leaves a tree that others can write: plain files of its owner, and nothing that leads elsewhere."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture
 def made(tmp_path: Path, account: Account) -> Path:
-    """What an account made: a program, a file, and links to both."""
+    """A tree that an account made: a program, a file, and links to both."""
     made = tmp_path / "tree" / "finished" / "0"
     (made / "bin").mkdir(parents=True)
     (made / "lib").mkdir()
@@ -64,11 +64,11 @@ def test_digests_are_of_the_copy_and_what_is_the_same_is_shared(made: Path, acco
     [
         ("share", "/etc"),
         ("share", "../../.."),
-        # As a text it stays inside; by way of bin/lib, which leads to lib, it does not.
+        # As text it stays inside; through bin/lib, which leads to lib, it does not.
         ("bin/out", "lib/../../x"),
-        # Inside in the copy; once an extension has installed a link `bin/later` to "..", it is not.
+        # Inside the copy; once an extension has installed a link `bin/later` to "..", it is not.
         ("bin/out", "later/../x"),
-        # Out and back in by the name of our copy, which is not that of the published prefix.
+        # Leads out and back in by the name of our copy, which is not that of the published prefix.
         ("bin/out", "../../published/x"),
     ],
 )
@@ -104,7 +104,7 @@ def test_what_is_no_file_or_has_no_name_to_print_is_refused(made: Path, account:
 
 @needs_root
 def test_a_file_of_somebody_else_is_not_taken(made: Path, account: Account) -> None:
-    """As a hard link to one would be, where the kernel does not protect them (fs.protected_hardlinks)."""
+    """For example a hard link to one, if the kernel does not protect them (fs.protected_hardlinks)."""
     (made / "lib" / "secret").write_text("root's")
     (made / "lib" / "secret").chmod(0o600)
     with pytest.raises(OctavoError, match=f"lib/secret is not a file that {account.name} made"):

@@ -1,4 +1,4 @@
-"""A run of a team's store with content that Octavo does not write is named, and keeps nobody from the other runs."""
+"""A run in a team's store with content that Octavo does not write is reported, and does not block the other runs."""
 
 # pyright: reportPrivateUsage=false
 
@@ -30,7 +30,7 @@ from octavo.store.store import Store
 TEAMS = ServerAddress("postgresql://anna@stores/octavo", {})
 DEEP = "[" * 100_000 + "]" * 100_000
 _OPEN = Store.open
-# A column of the run, or of its trials, and the text that somebody has written there.
+# A column of the run, or of its trials, and the text that somebody has written into it.
 BAD = [
     ("run", "plan", "[]"),
     ("run", "plan", DEEP),
@@ -46,7 +46,7 @@ BAD = [
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A file that says it is a team's, with two runs."""
+    """A file that claims to be a team's store, with two runs."""
     file = tmp_path / "octavo.sqlite"
 
     def opened(_: object) -> Store:
@@ -71,11 +71,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 def write(store: Store, table: str, column: str, text: object) -> str:
-    """Writes it into the newer run; returns that."""
+    """Writes the text into the newer run; returns the run."""
     bad, _ = (row["id"] for row in listing.list_runs(TEAMS))
     changed = schema.metadata.tables[table]
     of = changed.c.id if table == "run" else changed.c.run
-    # As the text that it is, and not as JSON.
+    # As plain text, and not as JSON.
     value = sqlalchemy.literal(text).op("||")("") if isinstance(text, str) else sqlalchemy.literal(text)
     with store._engine.begin() as connection:
         connection.execute(sqlalchemy.update(changed).where(of == bad).values({column: value}))
@@ -120,7 +120,7 @@ def test_the_line_says_which_run_and_why(store: Store) -> None:
 
 
 def test_in_a_file_of_our_own_it_is_a_defect(store: Store, tmp_path: Path) -> None:
-    """Which no message may hide."""
+    """It must not be hidden by a message."""
     store.address = Path("octavo.sqlite")
     bad = write(store, "run", "metrics", "{}")
     with pytest.raises(IndexError):

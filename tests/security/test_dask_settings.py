@@ -1,4 +1,4 @@
-"""A fleet runs as root where Octavo does: nothing that Dask reads from its files and variables is code that it runs."""
+"""A fleet runs as root if Octavo does: nothing that Dask reads from its files and variables is code that it runs."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# What a file of Python's logging.config.fileConfig names is evaluated.
+# Names in a file of Python's logging.config.fileConfig are evaluated.
 _LOGGING = """
 [loggers]
 keys=root

@@ -1,4 +1,4 @@
-"""Archives on a Python whose tarfile has no filters (they came with 3.11.4), such as 3.11.2, Debian 12's own."""
+"""Archives on a Python whose tarfile has no filters (added in 3.11.4), such as 3.11.2, Debian 12's own."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _ASK = "import json, sys, tarfile; print(json.dumps([sys.version_info[:2], hasat
 
 
 def _without_filters() -> str:
-    """A Python of the system's that the libraries of this one are for."""
+    """A system Python of this one's version, for which its libraries are built; skips the test if there is none."""
     ours = sys.version_info[:2]
     for name in ("python3", f"python{ours[0]}.{ours[1]}"):
         path = Path("/usr/bin") / name

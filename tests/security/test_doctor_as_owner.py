@@ -1,4 +1,4 @@
-"""What `doctor` does as the user who owns a socket, while it is that user."""
+"""What `doctor` does as the user who owns a socket, while it has that user's identity."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.security.conftest import needs_root
 
-# Where the checkout is root's alone to read, an import as another user fails; here every one does.
+# If only root can read the checkout, an import as another user fails; here every import does.
 _CONNECT = """
 import os, sys
 from octavo.doctor import examine

@@ -1,4 +1,4 @@
-"""What would wait for ever, grow for ever, or end in a traceback, is a line."""
+"""Input that would make a command wait for ever, grow for ever, or end in a traceback gives a one-line error."""
 
 import os
 import shlex
@@ -35,7 +35,7 @@ _SECONDS = 60.0
 
 
 def in_time(work: Callable[[], object]) -> object:
-    """What the work gives or raises; a failure when it waits, which no signal of pytest's own would end."""
+    """The result or error of the work; a failure if it hangs, which no signal of pytest's own would end."""
     found: list[object] = []
 
     def run() -> None:
@@ -86,7 +86,7 @@ def test_only_regular_files_of_a_size_are_read(tmp_path: Path) -> None:
 
 
 def test_a_suggested_dsn_is_one_word_for_the_shell(tmp_path: Path) -> None:
-    """Whatever a file of the server's user says: an administrator copies it into root's shell."""
+    """Whatever a file of the server's user contains: an administrator copies it into root's shell."""
     proc, data = tmp_path / "proc", tmp_path / "data"
     (proc / "7").mkdir(parents=True)
     data.mkdir()

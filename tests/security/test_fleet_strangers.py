@@ -1,4 +1,4 @@
-"""What others can do to a fleet: hosts that answer without end, and whoever can reach what it listens on."""
+"""Attacks on a fleet: hosts that answer without end, and anybody who can reach the ports on which it listens."""
 
 # pyright: reportPrivateUsage=false
 
@@ -23,7 +23,7 @@ from octavo.remote.hosts_file import RemoteHost
 
 
 def asked(code: str, seconds: int = 60, text: bytes | None = None) -> ssh.HostAnswer:
-    """What a host answers that runs this."""
+    """The answer of a host that runs this code."""
     host = RemoteHost("a", "a", octavo=(sys.executable, "-c", code), through=("env",))
 
     def ask() -> ssh.HostAnswer:
@@ -84,7 +84,7 @@ def test_a_log_that_strangers_fill_is_cut(tmp_path: Path, monkeypatch: pytest.Mo
 def test_who_shows_no_certificate_holds_few_connections_and_not_for_long(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dask's own listener waits for ever, and has room for the fleet no more when all descriptors are taken."""
+    """Dask's own listener waits for ever, and has no room for the fleet once all descriptors are in use."""
     pytest.importorskip("cryptography")
     certificates.make_authority()
     secured: Any = security(certificates.COORDINATOR)
@@ -103,7 +103,7 @@ def test_who_shows_no_certificate_holds_few_connections_and_not_for_long(
             for gone in strangers[:20]:
                 assert await asyncio.wait_for(loop.sock_recv(gone, 1), 30) == b""
             assert len(guarded._strangers) == most_strangers()
-            # One of the fleet gets in all the same.
+            # A host of the fleet is still accepted.
             context: ssl.SSLContext = secured.get_connection_args("client")["ssl_context"]
             _, writer = await asyncio.wait_for(asyncio.open_connection(*place, ssl=context), 30)
             writer.close()
@@ -119,7 +119,7 @@ def test_who_shows_no_certificate_holds_few_connections_and_not_for_long(
 
 
 def test_a_fleet_that_comes_at_one_moment_gets_in(own_home: Path) -> None:
-    """None of it is taken for the oldest of too many strangers: 200 hosts whose scheduler was started again."""
+    """None of it is treated as the oldest of too many strangers: 200 hosts whose scheduler was restarted."""
     pytest.importorskip("cryptography")
     certificates.make_authority()
     secured: Any = security(certificates.COORDINATOR)
@@ -137,7 +137,7 @@ def test_a_fleet_that_comes_at_one_moment_gets_in(own_home: Path) -> None:
         place: tuple[str, int] = guarded.get_host_port()
         context: ssl.SSLContext = secured.get_connection_args("client")["ssl_context"]
         try:
-            # All are connected before any of them has said a word.
+            # All are connected before any of them has sent anything.
             loop = asyncio.get_running_loop()
             waiting = [await _connected(loop, place) for _ in range(hosts)]
             opened = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""A child that has the terminal of root, such as psql of `octavo shell`, is confined as every other one."""
+"""A child that has root's terminal, such as psql of `octavo shell`, is confined like every other one."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ from octavo.postgres.cluster import Server
 
 pytestmark = needs_root
 
-# What a session of a terminal's own starts: as a shell of root's, with octavo as a job in the foreground.
+# Starts a program in a new terminal session: like a shell of root's, with octavo as a foreground job.
 _OCTAVO = """
 import os, sys
 from octavo.host import foreground
@@ -89,7 +89,8 @@ def test_it_has_the_terminal_and_no_more(home: Path, place: Path) -> None:
 
 
 def test_no_program_of_a_build_is_run_as_root(place: Path) -> None:
-    """What comes before the account's rights is named by its place: PATH begins with the build's programs."""
+    """Programs that run before the switch to the account are named by their path: PATH begins with the build's
+    programs."""
     rights = confine.without_privileges(1, 1, network=False)
     tools = [word for word in rights if Path(word).name in ("unshare", "setpriv")]
     assert tools

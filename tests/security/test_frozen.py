@@ -1,4 +1,4 @@
-"""Children that stand still in a control group of either version: ended, and never left behind."""
+"""Stopped children in a control group of either version: ended, and never left behind."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture(params=[1, 2])
 def place(request: pytest.FixtureRequest) -> Path:
-    """Where groups of a version may be made."""
+    """The directory for groups of this version."""
     path = _PLACES[request.param]
     proof = "cgroup.procs" if request.param == 1 else "cgroup.controllers"
     if not (path / proof).exists() or not os.access(path, os.W_OK):
@@ -52,7 +52,7 @@ def test_children_of_a_cell_stand_still_together_and_are_ended(journal: Journal)
     group = child_group.together(journal)
     assert group is not None
     account = server_account()
-    # Each says that it is there, and then is never idle.
+    # Each prints that it is running, and is then never idle.
     script = "echo; while :; do :; done"
     started = [children.start(["sh", "-c", script], journal, role="t", account=account, below=group) for _ in range(2)]
     for child, _ in started:
@@ -106,7 +106,7 @@ def test_a_client_that_was_stopped_by_a_signal_is_ended_by_its_owners_successor(
         freezer.freeze()
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
         assert state_of(child.pid) == "T"
-        reaper = Thread(target=child.wait)  # as init would, whose child it is when its owner has gone
+        reaper = Thread(target=child.wait)  # as init would, whose child it becomes when its parent has ended
         reaper.start()
         journal.undo(number)
         reaper.join(60)

@@ -1,4 +1,4 @@
-"""The home and the runtime directory: their owner's alone, tightened when they were not, refused when they are not."""
+"""The home and the runtime directory: private to their owner, made private if they were not, otherwise refused."""
 
 import os
 import stat
@@ -108,7 +108,7 @@ def test_root_has_no_home_that_others_can_change(own_home: Path, which: str, how
 def test_what_others_have_put_into_a_shared_directory_is_no_home(
     shared: Path, as_nobody: AsNobody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Builds that root would run, a directory that root would put its certificates' keys into."""
+    """Builds that root would run, a directory into which root would put its certificates' keys."""
     shared.chmod(0o1777)
     as_nobody("os.makedirs(sys.argv[1] + '/builds/planted'); os.mkdir(sys.argv[1] + '/fleet')", shared).communicate()
     assert (shared / "fleet").stat().st_uid == 65534
@@ -156,7 +156,7 @@ def test_roots_home_is_resolved_once_and_every_link_on_the_way_is_roots(
     os.chown(shared / "link", 65534, 65534, follow_symlinks=False)
     with pytest.raises(HostError, match="link is a link of user 65534's"):
         octavo_home()
-    # Where it leads is root's; who makes the link on the way anew decides where it leads next time.
+    # The target is root's; whoever replaces the link in the path determines its target next time.
     monkeypatch.setenv("OCTAVO_HOME", str(shared / "chain" / "home"))
     assert octavo_home() == shared / "one" / "home"
     os.chown(shared / "theirs", 65534, 65534)

@@ -28,7 +28,7 @@ def test_words_of_others_are_not_run_here(shared: Path, account: Account) -> Non
     with pytest.raises(UsageError, match=r"hosts\.toml is writable by others"):
         read_hosts(file)
     file.chmod(0o644)
-    os.chown(shared, account.uid, account.gid)  # who may put another file there
+    os.chown(shared, account.uid, account.gid)  # its owner may put another file there
     with pytest.raises(UsageError, match=f"belongs to user {account.uid}"):
         read_hosts(file)
 
@@ -48,7 +48,7 @@ def test_hosts_over_ssh_are_anybodys_affair(shared: Path, account: Account) -> N
 def test_a_file_that_goes_as_soon_as_it_was_read_is_refused_too(
     shared: Path, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever owns it can remove it, or the link to it, between the reading and a look at who owns it."""
+    """Its owner can remove it, or the link to it, between the reading and the check of the owner."""
     file = shared / "hosts.toml"
 
     def read_and_lose(path: Path, *, way_out: str) -> str:

@@ -1,5 +1,5 @@
-"""What an extension may not install, so that no program of the build loads it in the place of the system's, and that
-the build's records name it."""
+"""Files that an extension may not install, so that no program of the build loads them in place of the system's, and
+that the build's records name them."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_modules_are_installed(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["share/extension/.vector.control", "lib/.vector.so"])
 def test_no_extension_whose_record_would_be_hidden(tmp_path: Path, name: str) -> None:
-    """Root is told whose programs a build has by these records."""
+    """These records tell root whose programs a build contains."""
     file = tmp_path / Path(name).name
     file.touch()
     with pytest.raises(OctavoError, match=r"\.vector begins with a dot"):

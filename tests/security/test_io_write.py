@@ -1,4 +1,4 @@
-"""`octavo io --write` writes only what it has looked at, whatever the path leads to by then."""
+"""`octavo io --write` writes only to the file that it has checked, whatever the path leads to by then."""
 
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ BLOCK = 512
 
 
 def unseen(phase: str, done: float, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 @pytest.mark.parametrize("how", ["link", "file"])
@@ -38,7 +38,7 @@ def test_a_file_that_was_swapped_after_the_check_is_not_written(tmp_path: Path, 
 
 @pytest.fixture
 def device(tmp_path: Path) -> Iterator[Path]:
-    """A device of 4 kB that nobody uses."""
+    """An unused device of 4 kB."""
     image = tmp_path / "image"
     image.write_bytes(b"x" * 8 * BLOCK)
     found = subprocess.run(["losetup", "--find", "--show", image], check=True, capture_output=True, text=True)

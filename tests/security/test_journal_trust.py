@@ -1,4 +1,4 @@
-"""A journal is obeyed only when its owner alone can have written it, and only where an undo may act."""
+"""A journal is obeyed only if nobody but its owner can have written it, and only where an undo may act."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from octavo.host.trusted_paths import NotOursError, kernel_path, state_path
 
 
 def journal_of_the_dead(home: Path, *lines: object, name: str = "dead.jsonl") -> Path:
-    """A journal that nobody holds, with these lines: text as it is, anything else as JSON."""
+    """A journal that nobody locks, with these lines: text as it is, anything else as JSON."""
     directory = home / "journal"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / name
@@ -27,7 +27,7 @@ def journal_of_the_dead(home: Path, *lines: object, name: str = "dead.jsonl") ->
 
 
 def left(home: Path, name: str) -> tuple[Path, dict[str, object]]:
-    """A directory in the home, and the entry that has it removed."""
+    """A directory in the home, and the journal entry that removes it."""
     path = home / name
     path.mkdir(parents=True)
     return path, {"number": 1, "kind": "directory", "path": str(path)}
@@ -207,7 +207,7 @@ def test_a_planted_link_on_the_way_is_not_followed(own_home: Path, tmp_path: Pat
     kept, place = tmp_path / "kept/data", own_home / "scratch/lent"
     kept.mkdir(parents=True)
     place.mkdir(parents=True)
-    os.chown(place, 65534, 65534)  # as what is lent to the servers' user
+    os.chown(place, 65534, 65534)  # like a directory lent to the servers' user
     (place / "swapped").symlink_to(kept.parent)
     with pytest.raises(NotOursError):
         state_path(str(place / "swapped" / "data"))

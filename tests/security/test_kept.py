@@ -1,4 +1,4 @@
-"""What an account has made and root keeps: nothing of it changes later, by a path, a descriptor or a mapping."""
+"""Files that an account has made and root keeps: they cannot change later, by a path, a descriptor or a mapping."""
 
 import mmap
 import os
@@ -72,7 +72,7 @@ print(open("base/1").read())
 
 
 def test_the_account_changes_nothing_that_is_kept_and_can_read_it(tree: Path, account: Account) -> None:
-    """Not by a path, nor by descriptors and a directory that it has had open since before."""
+    """Not by a path, nor by descriptors and a directory that were opened before."""
     command = [sys.executable, "-I", "-c", _TRIES, str(account.uid), str(account.gid)]
     child = subprocess.Popen(command, cwd=tree, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdin is not None
@@ -114,7 +114,7 @@ def test_a_file_that_is_open_for_writing_is_replaced_by_a_copy(way: str, tree: P
 
 
 def _rights_of(account: Account, default: int) -> bytes:
-    """An access list by which the account may do anything (include/uapi/linux/posix_acl_xattr.h)."""
+    """An access list that permits the account everything (include/uapi/linux/posix_acl_xattr.h)."""
     nobody = 0xFFFFFFFF
     entries = [(0x01, 7, nobody), (0x02, 7, account.uid), (0x04, 7, nobody), (0x10, 7, nobody), (0x20, default, nobody)]
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
@@ -127,7 +127,7 @@ def test_access_lists_give_no_rights_back(tree: Path, place: Path, account: Acco
         os.setxattr(tree / "base", "system.posix_acl_default", _rights_of(account, 7))
     except OSError:
         pytest.skip("no access lists on this filesystem")
-    with (tree / "base" / "1").open("r+b"):  # its copy is made in the directory with the list
+    with (tree / "base" / "1").open("r+b"):  # it is copied in the directory with the list
         kept.keep(tree, account)
     for path in (tree, *tree.rglob("*")):
         assert not [name for name in os.listxattr(path) if "acl" in name], path
@@ -173,7 +173,7 @@ def test_what_is_not_plain_is_not_kept_and_what_it_leads_to_is_not_touched(
 def test_what_is_planted_while_a_tree_is_taken_is_found(
     tree: Path, place: Path, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a directory whose entries were read and which is not root's yet."""
+    """In a directory whose entries were read and which does not belong to root yet."""
     elsewhere = place / "elsewhere"
     elsewhere.write_text("root's")
     walk = tree_walk.walk

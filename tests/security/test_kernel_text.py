@@ -65,7 +65,7 @@ def test_a_strangers_process_with_the_token_is_not_ours(as_nobody: AsNobody, cod
     assert find_by_environment(TOKEN_VARIABLE, "stolen") == []
 
 
-# Each is what a user can call a directory on which something is mounted (in a user namespace, by FUSE, by udisks).
+# Each is a possible name of a directory on which a user can mount something (in a user namespace, by FUSE, by udisks).
 _ODD = [b"/mnt/\xff", b"/mnt/a\x0cb", b"/mnt/\x0b", "/mnt/\x85".encode(), "/mnt/\u2028".encode(), b"/mnt/\x1c"]
 
 

@@ -1,4 +1,4 @@
-"""libpq's variables lead no connection of ours elsewhere, and who answers at our socket is who we started."""
+"""libpq's variables do not redirect our connections, and the process that answers at our socket is one we started."""
 
 import os
 import pwd
@@ -22,7 +22,7 @@ _PORT = 5432
 
 @pytest.fixture(autouse=True)
 def environment_kept() -> Iterator[None]:
-    """What these tests take out of the environment is put back."""
+    """Restores the variables that these tests remove from the environment."""
     before = dict(os.environ)
     yield
     os.environ.clear()
@@ -31,7 +31,7 @@ def environment_kept() -> Iterator[None]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[tuple[Path, Heard]]:
-    """A server of our own on a Unix socket: the directory, and what it heard."""
+    """A server of our own on a Unix socket: the directory, and what it received."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / f".s.PGSQL.{_PORT}"))
     listener.listen()
@@ -41,7 +41,7 @@ def ours(tmp_path: Path) -> Iterator[tuple[Path, Heard]]:
 
 @pytest.fixture
 def elsewhere() -> Iterator[tuple[int, Heard]]:
-    """Somebody else's server, over TCP: the port, and what it heard."""
+    """Another user's server, over TCP: the port, and what it received."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     with answering(listener) as heard:
@@ -118,7 +118,7 @@ def test_another_users_process_is_refused_without_libpqs_help(tmp_path: Path) ->
 
 
 def test_a_server_of_ours_that_asks_for_a_password_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has loaded may be anybody's, and the password file is that of who started it."""
+    """Its code may come from anybody, and the password file belongs to the user who started it."""
     passwords = tmp_path / ".pgpass"
     passwords.write_text("*:*:*:*:hunter2\n")
     passwords.chmod(0o600)

@@ -1,4 +1,4 @@
-"""What root copies into a machine, and what it makes an image of, out of directories of other users."""
+"""What root copies into a machine, and makes an image of, from directories of other users."""
 
 # pyright: reportPrivateUsage=false
 
@@ -31,7 +31,7 @@ def written(tmp_path: Path, files: dict[str, Path]) -> dict[str, tarfile.TarInfo
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A directory with what leads elsewhere."""
+    """A directory with links that lead elsewhere."""
     (tmp_path / "secret").write_text("root's")
     tree = tmp_path / "theirs"
     (tree / "below").mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_only_files_and_directories_get_into_a_machine(tmp_path: Path, tree: Pat
 def test_a_link_that_takes_a_files_place_meanwhile_leads_nowhere(
     place: str, tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever owns the directory has until the file is opened."""
+    """The owner of the directory has time until the file is opened."""
     real: Callable[..., os.stat_result] = os.stat
 
     def stat(path: object, *arguments: object, **options: object) -> os.stat_result:
@@ -124,7 +124,7 @@ def test_a_manifest_that_is_none_is_no_image(text: str, own_home: Path) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """What a kernel's package unpacks to."""
+    """The unpacked package of a kernel."""
     tree = tmp_path / "package"
     (tree / "boot").mkdir(parents=True)
     (tree / "boot" / "vmlinuz-6").write_bytes(b"kernel")

@@ -1,4 +1,4 @@
-"""Files that a user names: opened once, regular files only, read up to a bound; and what a server says of its WAL."""
+"""Files that a user names: opened once, regular files only, read up to a limit; and a server's reports on its WAL."""
 
 import os
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_a_link_in_a_directory_of_another_user_is_not_followed(read: object, tmp
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_an_extension_is_not_taken_through_a_link_of_another_user(tmp_path: Path) -> None:
-    """What is read goes to the account of builds, and into what it makes."""
+    """Its contents are passed to the account of builds, and into what it makes."""
     secret, theirs = tmp_path / "secret", tmp_path / "theirs"
     secret.mkdir()
     (secret / "key").write_text("root's")
@@ -81,7 +81,7 @@ def test_a_position_of_the_wal_is_taken() -> None:
     ],
 )  # fmt: skip
 def test_a_position_that_cannot_be_is_one_line(other: dict[str, object]) -> None:
-    """A tiny segment makes half a thousand million files to look for, and a negative one none."""
+    """With a tiny segment there would be half a thousand million files to search for, and with a negative one none."""
     answers: list[list[dict[str, object]]] = [[{**_POSITION, **other}], [], [_POSITION, _POSITION], [{}]]
     for answer in answers:
         with pytest.raises(OctavoError, match="impossible WAL position") as raised:

@@ -1,4 +1,4 @@
-"""Variables, paths and plans with odd text: an error is a line, and nothing is written anywhere else."""
+"""Variables, paths and plans with unusual text: an error is one line, and nothing is written elsewhere."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ guarded(sys.stdout).write("\\u2013 \\x1b[1m")
 
 
 def test_files_are_utf8_and_any_terminal_can_show_what_is_said(tmp_path: Path) -> None:
-    """As in a locale such as de_DE.ISO-8859-1, of which no machine is sure to have one."""
+    """As in a locale such as de_DE.ISO-8859-1, which may not be installed."""
     plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     said = subprocess.run(
         [sys.executable, "-c", _SAYS, tmp_path / "file"],

@@ -1,4 +1,4 @@
-"""Files that the user asked for, in a directory where others could be before us: no link is written through."""
+"""Files that the user requested, in a directory where others could act first: no link is followed for writing."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from octavo.report.text_file import make_directory_for_files, write_bytes, write
 
 @pytest.fixture
 def everybodys(shared: Path) -> Path:
-    """A directory as /tmp is."""
+    """A directory with the mode of /tmp."""
     directory = shared / "everybodys"
     directory.mkdir()
     directory.chmod(0o1777)
@@ -87,7 +87,7 @@ def test_a_package_is_not_written_through_a_link_planted_beside_it(
     fake(monkeypatch)
     target = everybodys.parent / "target"
     target.write_text("root's")
-    with Journal() as journal:  # whoever sees the token knows what an earlier version called the file beside
+    with Journal() as journal:  # the token reveals what an earlier version called the temporary file
         (everybodys / f".pg.deb.{journal.token[:8]}").symlink_to(target)
         written = packaging.package(MagicMock(manifest={}), "deb", everybodys, journal)
     assert target.read_text() == "root's"

@@ -18,7 +18,7 @@ _WAYS: dict[str, Callable[[str], object]] = {
     "io --from-query": lambda dsn: blocks_of_query("SELECT 1", dsn),
     "hugepages": lambda dsn: server_of(None, None, dsn, [], 0),
 }
-# Each is refused before anything is looked up or dialled.
+# Each is refused before any name lookup or connection.
 _MISTYPED = (
     "postgres//me:hunter2@host/shop",
     "host=x password='hunter2",
@@ -40,7 +40,7 @@ def test_a_mistyped_connection_string_is_not_repeated(way: str, dsn: str) -> Non
     assert "hunter2" not in str(caught.value)
     assert "--dsn" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert caught.value.__cause__ is None  # nor in what a debugger would show
+    assert caught.value.__cause__ is None  # nor in a debugger's output
 
 
 @pytest.mark.parametrize("way", _WAYS)

@@ -1,4 +1,4 @@
-"""A plan that another user wrote, run by root: what it names is read, and lent to servers that run what it names."""
+"""A plan that another user wrote, run by root: files that it names are read, and lent to servers that run them."""
 
 import os
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_what_its_writer_may_not_read_it_cannot_name(shared: Path, theirs: Path)
         with pytest.raises(UsageError, match="nobody can change the plan that names ") as raised:
             find_plan(_written(theirs, **plan))
         assert "\n" not in str(raised.value)
-    # With the rights of root's groups neither.
+    # Permissions of root's groups do not count either.
     secret.chmod(0o640)
     with pytest.raises(UsageError, match="may not read it"):
         find_plan(_written(theirs, archive=secret))
@@ -94,7 +94,7 @@ def test_whoever_can_put_another_plan_there_has_written_it(shared: Path, theirs:
     assert files.authors_of(Path(plan)) == files.authors_of(shared / "link") == [_NOBODY]
     (theirs / "circle").symlink_to(theirs / "circle")
     assert files.authors_of(theirs / "missing.toml") == [_NOBODY]
-    assert files.authors_of(shared / "missing.toml") == [_NOBODY]  # another may make it before it is read
+    assert files.authors_of(shared / "missing.toml") == [_NOBODY]  # another user may create it before it is read
     with pytest.raises(UsageError, match=r"No such file .*octavo presets show"):
         find_plan(str(shared / "missing.toml"))
     for name in ("circle", "a\0b"):

@@ -1,4 +1,5 @@
-"""Sockets that look like PostgreSQL's, made by whoever can reach /tmp: `octavo doctor` as root asks them all."""
+"""Sockets that look like PostgreSQL's, made by anybody who can write to /tmp: `octavo doctor` as root queries them
+all."""
 
 # pyright: reportPrivateUsage=false
 
@@ -29,7 +30,7 @@ _DSN = "port=5432 user=nobody dbname=postgres sslmode=disable host="
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Generator[Path, None, None]:
-    """The directory of a socket whose owner lets everybody in and answers no query."""
+    """The directory of a socket whose owner accepts everybody and answers no query."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(tmp_path / ".s.PGSQL.5432"))
     listener.listen()
@@ -52,7 +53,7 @@ def test_a_server_that_never_answers_is_left(planted: Path, monkeypatch: pytest.
 
 
 def test_an_answer_without_end_is_left(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when it is larger than the memory: libpq would keep all of it."""
+    """For example if it is larger than the memory: libpq would keep all of it."""
     sizes = itertools.count(0, 1 << 40)
     monkeypatch.setattr(user_connection, "_resident_bytes", lambda: next(sizes))
     with pytest.raises(HostError, match="takes more than 25% of the memory"):
@@ -81,7 +82,7 @@ def test_a_server_that_was_only_found_gets_no_password(tmp_path: Path, monkeypat
     (tmp_path / ".pgpass").chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PGPASSWORD", "secret")
-    monkeypatch.setattr(examine, "forget_environment", lambda: None)  # as for a user who is not root
+    monkeypatch.setattr(examine, "forget_environment", lambda: None)  # as for a user other than root
     with fake_server.answering(listener, asks_password=True) as heard:
         with pytest.raises(HostError, match="asks for a password; name the server with --dsn"):
             examine._connect_to(Listener(str(tmp_path), 5432, os.geteuid()))
@@ -90,7 +91,7 @@ def test_a_server_that_was_only_found_gets_no_password(tmp_path: Path, monkeypat
 
 
 def test_one_user_cannot_keep_the_doctor_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand sockets that each take as long as connecting may, on ports before those of the real servers."""
+    """A thousand sockets, each as slow as a connection may be, on ports before those of the real servers."""
     clock = itertools.count()
     asked: list[Listener] = []
     found = [Listener(f"/home/him/{port}", port, 1000) for port in range(1, 1000)]
@@ -149,7 +150,7 @@ def test_a_server_that_fails_later_does_not_end_the_report(problem: Exception, m
 def test_a_lock_file_leads_to_sockets_of_this_host_only(
     socket_: str, port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """postmaster.pid is the server's user's: what root is told there is his choice."""
+    """postmaster.pid belongs to the server's user, who chooses what root reads there."""
     from octavo.hugepages import postmaster_files
     from octavo.hugepages.postmaster_files import Running
 

@@ -1,4 +1,4 @@
-"""Traces of others: what one says of its server becomes sizes, counts and divisors of a simulation."""
+"""Traces from others: what a trace claims about its server becomes sizes, counts and divisors of a simulation."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from octavo.trace.simulate import SimulationRequest, simulate
 from octavo.trace.surface import SurfaceRequest, surface
 
 _NINES = "9" * 29
-# By name, what no server has.
+# By name, values that no server has.
 _SETTINGS = {
     "shared_buffers": ("16385TB", f"{_NINES}TB", "0B", "1B"),
     "max_connections": ("-74", "0", _NINES, "abc", "٣"),
@@ -51,7 +51,7 @@ _CASES = [
 
 
 def _saying(kind: str, name: str, text: str, path: Path) -> Path:
-    """A trace whose server says this, which is not believed."""
+    """A trace whose server claims this, which is not believed."""
     facts, settings = ({name: text}, {}) if kind == "property" else ({}, {name: text})
     made(path, transactions=600, pages=100, writes=True, facts=facts, settings=settings)
     there = plausible(files.summarize(path))
@@ -74,7 +74,7 @@ def test_nothing_is_made_of_what_no_server_has(kind: str, name: str, text: str, 
         in_time(lambda: surface(SurfaceRequest(path, page_sizes=(4096, 8192))))
     try:
         in_time(lambda: predict(Request(path, data_blocks=(4096, 8192), checkpoint=5)))
-    except HostError:  # it says too little
+    except HostError:  # it contains too little
         assert name in ("shared_buffers", "processors", "work_clients")
 
 
@@ -91,7 +91,7 @@ def test_the_fill_of_a_relation_is_no_loop_bound(tmp_path: Path) -> None:
     in_time(lambda: predict(Request(path, data_blocks=(4096, 32768), checkpoint=5)))
 
 
-# In a process that may have so much memory: without the limit it took all of the machine's.
+# In a process with this limit of memory: without the limit it used all of the machine's.
 _LIMITED = """
 import resource, sys
 from pathlib import Path
@@ -106,14 +106,14 @@ print({one["evictions"] for one in found["servers"]})
 
 
 def test_buffers_that_nobody_used_take_no_memory(tmp_path: Path) -> None:
-    """As many as a trace says were made at once, for each server that is simulated: 16 TB of them are gigabytes."""
+    """The number in the trace was allocated at once, for each simulated server: 16 TB of buffers are gigabytes."""
     path = made(tmp_path / "t.octrace", transactions=600, pages=100, writes=True, settings={"shared_buffers": "16TB"})
     done = subprocess.run([sys.executable, "-c", _LIMITED, path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr[-2000:]) == (0, "{0}\n", "")
 
 
 def test_checkpoints_and_rounds_without_end_cost_what_is_dirty(tmp_path: Path) -> None:
-    """Each checkpoint went through all of 512 million buffers, and so did each round of the background writer."""
+    """Each checkpoint visited all of 512 million buffers, and so did each round of the background writer."""
     path = tmp_path / "t.octrace"
     writer = _core.TraceWriter(path, 8192)
     writer.setting("shared_buffers", "512GB")

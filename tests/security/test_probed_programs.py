@@ -1,4 +1,5 @@
-"""bpftrace reads a server's program as root: one that others can change is refused, and none is exchanged meanwhile."""
+"""bpftrace reads a server's program as root: one that others can change is refused, and it cannot be replaced
+meanwhile."""
 
 import os
 import shutil
@@ -18,7 +19,7 @@ pytestmark = needs_root
 
 @pytest.fixture
 def postgres(shared: Path, account: Account) -> Path:
-    """A program with probes, as far as anybody sees, in a directory of the account's."""
+    """A program with probes, as far as can be seen, in a directory of the account's."""
     directory = shared / "bin"
     directory.mkdir()
     program = directory / "postgres"
@@ -58,7 +59,8 @@ def test_a_program_that_others_can_change_is_refused(
 
 
 def test_what_was_checked_is_what_is_read(postgres: Path, started: Callable[[], int]) -> None:
-    """Whose directory the program is in can put another file in its place: a library that others run, for example."""
+    """The owner of the program's directory can put another file in its place: a library that others run, for
+    example."""
     with executable(started()) as path:
         checked = path.read_bytes()
         postgres.rename(postgres.with_name("moved"))

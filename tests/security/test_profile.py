@@ -1,4 +1,4 @@
-"""perf report, which reads the symbol tables of whatever ran, does so as nobody."""
+"""perf report, which reads the symbol tables of any program that ran, runs as nobody."""
 
 # pyright: reportPrivateUsage=false
 
@@ -18,7 +18,7 @@ from octavo.instruments import profile
 
 @pytest.fixture
 def journal(own_home: Path) -> Iterator[Journal]:
-    del own_home  # which the environment names
+    del own_home  # the environment names it
     with Journal() as opened:
         yield opened
 
@@ -34,7 +34,7 @@ def test_it_reads_copies_as_nobody(shared: Path, journal: Journal, monkeypatch: 
     run = children.run
 
     def instead(arguments: list[str | Path], ours: Journal, *, role: str, account: Account | None = None) -> Finished:
-        """Looks where perf report would, with the rights that it would have."""
+        """Reads the files that perf report would read, with the same rights."""
         assert (arguments[:2], role) == (["perf", "report"], "perf report")
         given = [argument for argument in arguments if isinstance(argument, Path)]
         return run(["sh", "-c", f"id -u; cat {given[0]} {given[1]}; cat {data}"], ours, role=role, account=account)

@@ -1,4 +1,4 @@
-"""What a program's loader prints is believed by ldd(1), and read by root: any path may be in it."""
+"""What a program's loader prints is trusted by ldd(1), and read by root: it may contain any path."""
 
 # pyright: reportPrivateUsage=false
 
@@ -13,7 +13,7 @@ from octavo.postgres import program_pages
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Offsets and inodes of what is read."""
+    """Offsets and inodes of the reads."""
     found: list[tuple[int, int]] = []
     pread = os.pread
 

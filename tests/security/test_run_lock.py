@@ -1,4 +1,4 @@
-"""The run lock: one for the host, root's for root alone; others are told of, and cannot stop root."""
+"""The run lock: one for the host, root's for root alone; others are reported, and cannot stop root."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ from octavo.host.lock import host_lock
 
 @pytest.fixture
 def runtime(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A runtime directory as root has it, apart from the host's."""
+    """A runtime directory with root's permissions, separate from the host's."""
     directory = shared / "run"
     directory.mkdir()
     directory.chmod(0o711)

@@ -1,4 +1,4 @@
-"""Another user of the database that a superuser has looked at: its owner, and who may create functions there."""
+"""Another user of the database that a superuser has examined: its owner, and users who may create functions there."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -33,19 +33,19 @@ def server(builds: dict[str, Build], journal: Journal, account: Account) -> Gene
         server.execute("VACUUM (FREEZE, ANALYZE) visited")
         server.execute("CREATE ROLE app LOGIN")
         server.execute("ALTER DATABASE octavo OWNER TO app")
-        server.execute("GRANT CREATE ON SCHEMA public TO app")  # as everybody's was before PostgreSQL 15
+        server.execute("GRANT CREATE ON SCHEMA public TO app")  # everybody had it before PostgreSQL 15
         yield server
 
 
 @pytest.fixture
 def mark(server: Server) -> Path:
-    """What is there once somebody's function has run for the superuser."""
+    """A file that exists once another user's function has run as the superuser."""
     mark = server.directory / "mark"
     made = {
-        # Found before PostgreSQL's own, as the path says.
+        # Found before PostgreSQL's own, because of the path.
         "evil.current_setting": ("text", "pg_catalog.current_setting($1)"),
         "evil.set_config": ("text, text, bool", "pg_catalog.set_config($1, $2, $3)"),
-        # It fits better what it is called with.
+        # Its argument types match the call better.
         "public.quote_ident": ("name", "pg_catalog.quote_ident($1)"),
     }  # fmt: skip
     with closing(psycopg.connect(f"{dsn(server)} user=app", autocommit=True)) as app:

@@ -1,4 +1,4 @@
-"""What any local user's program may answer at a socket like PostgreSQL's becomes plain values, or psycopg's errors."""
+"""Any answer of a local user's program at a socket like PostgreSQL's becomes plain values, or psycopg's errors."""
 
 # pyright: reportPrivateUsage=false
 
@@ -92,7 +92,7 @@ def test_values_are_plain(column: Column, value: object, tmp_path: Path, monkeyp
     ],
 )
 def test_what_is_no_value_is_psycopgs_error(column: Column, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 1E+999999999 an integer takes 400 MB and hours."""
+    """At 1E+999999999 the conversion to an integer takes 400 MB and hours."""
 
     def ask() -> object:
         return int(next(iter(connection.execute("SELECT").fetchall()[0].values())))
@@ -110,7 +110,7 @@ def test_numbers_in_lists_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_rows_that_would_fill_the_memory_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What libpq has in a quarter of the memory takes several times as much as rows of Python."""
+    """What libpq stores in a quarter of the memory takes several times as much as Python rows."""
     monkeypatch.setattr(AnswerCursor, "_most_bytes", 100.0)
     with (
         _connected(tmp_path, monkeypatch, Column(b"7")) as connection,
@@ -120,7 +120,7 @@ def test_rows_that_would_fill_the_memory_are_not_made(tmp_path: Path, monkeypatc
 
 
 def test_the_memory_that_counts_is_what_there_is_now() -> None:
-    """By the most that there ever was, one large answer after another might take all of it."""
+    """With the maximum of the past as the limit, one large answer after another might use all of it."""
     before = user_connection._resident_bytes()
     taken = bytearray(b"x") * (256 << 20)
     with_it = user_connection._resident_bytes()
@@ -145,7 +145,7 @@ def test_all_answers_together_have_a_time(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_planted_server_does_not_end_the_doctor(
     column: Column, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a traceback at its first answer it would keep the doctor from all other servers."""
+    """A traceback at its first answer would keep the doctor from all other servers."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(tmp_path / ".s.PGSQL.5432"))
     listener.listen()
@@ -172,7 +172,7 @@ def test_a_planted_server_does_not_end_the_doctor(
 def test_rows_that_are_not_those_of_a_query_are_one_line(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever the DSN leads to may answer each query with a column of another name."""
+    """The server to which the DSN leads may answer each query with a column of another name."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(tmp_path / ".s.PGSQL.5432"))
     listener.listen()
@@ -195,7 +195,7 @@ def test_without_such_a_server_it_is_a_defect(monkeypatch: pytest.MonkeyPatch) -
 
 
 class _Slow:
-    """A connection that has waited for long."""
+    """A connection that has already waited for long."""
 
     waited = 0.0
 
@@ -204,7 +204,7 @@ class _Slow:
 
 
 def test_a_user_whose_servers_are_slow_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They answer each query just in time, so that looking at a hundred of them takes hours."""
+    """They answer each query just in time, so that examining a hundred of them takes hours."""
     asked: list[str] = []
 
     def facts(server: ExaminedServer, _: float) -> Facts:
@@ -229,7 +229,7 @@ def test_a_user_whose_servers_are_slow_is_left(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_look_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As into a data directory, which the server names, in a filesystem that does not answer."""
+    """For example a look into a data directory, named by the server, in a filesystem that does not answer."""
     looks: list[str] = []
     never = threading.Event()
 
@@ -273,7 +273,7 @@ def test_facts_that_no_report_can_be_made_of_are_a_line(monkeypatch: pytest.Monk
 
 
 def test_an_error_of_a_server_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever command meets it."""
+    """Whichever command encounters it."""
 
     def command(*_: object) -> Any:
         raise psycopg.DataError("column of\nno type password=secret")

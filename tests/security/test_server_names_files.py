@@ -1,4 +1,4 @@
-"""Files that a server of ours names (pg_relation_filepath), which a dump's or an extension's code may answer."""
+"""Files that a server of ours names (pg_relation_filepath), an answer that code of a dump or an extension may give."""
 
 # pyright: reportPrivateUsage=false
 
@@ -21,7 +21,7 @@ BLOCKS = bytes(8192)
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory, beside it a file that is none of the server's, and ways to it."""
+    """A data directory, beside it a file that is not the server's, and links to that file."""
     (tmp_path / "outside").write_bytes(BLOCKS)
     (tmp_path / "data" / "base").mkdir(parents=True)
     (tmp_path / "data" / "base" / "1").write_bytes(BLOCKS)

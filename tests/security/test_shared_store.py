@@ -1,4 +1,4 @@
-"""Runs of a shared store: who may write there names no files of root's, and gives root no plan to follow."""
+"""Runs of a shared store: writers to it cannot make root read files of root's, or follow a plan."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def test_an_identity_of_any_text_is_no_number_of_a_delivery() -> None:
 
 
 class Reached(Exception):
-    """Nothing was refused: the run would go on."""
+    """Nothing was refused: the run would continue."""
 
 
 def reached(*_: object, **__: object) -> None:
@@ -48,7 +48,7 @@ def reached(*_: object, **__: object) -> None:
 
 
 def teams_store(file: Path) -> Store:
-    """A file that says it is a team's."""
+    """A file that claims to be a team's store."""
     store = _OPEN(file)
     store.address = TEAMS
     return store
@@ -137,7 +137,7 @@ def test_its_own_run_goes_on_also_with_more_time(store: Store, resume: Resume) -
 @both
 @pytest.mark.parametrize("changed", ["plan", "cells"])
 def test_a_plan_that_was_changed_in_the_store_does_not_go_on(store: Store, resume: Resume, changed: str) -> None:
-    """A script or an archive of 'custom' is read by root: /etc/shadow, say."""
+    """A script or an archive of 'custom' is read by root: /etc/shadow, for example."""
     remember_plan(TEAMS, "one", add_run(store, "one").plan, make_cells(small_plan()))
     if changed == "plan":
         other = changed_plan({'question = "Which?"': 'question = "Which of these?"'})

@@ -1,4 +1,4 @@
-"""`report --site` as root into a directory of somebody else's: who owns it can put a link in the place of anything."""
+"""`report --site` as root into another user's directory: its owner can replace anything by a link."""
 
 import os
 from pathlib import Path
@@ -20,9 +20,9 @@ def test_nothing_is_written_where_others_can_swap_directories(whose: str, shared
         os.chown(theirs, 65534, 65534)
     else:
         theirs.chmod(0o777)
-    for parent in (theirs, theirs / "below"):  # who changes a directory above has the one below it, too
+    for parent in (theirs, theirs / "below"):  # whoever can change a directory can also change those below it
         with pytest.raises(HostError, match="theirs") as raised, replacing_directory(parent / "site") as beside:
-            beside.rename(beside.with_suffix(".gone"))  # as its owner does meanwhile
+            beside.rename(beside.with_suffix(".gone"))  # as its owner might do meanwhile
             beside.symlink_to(roots)
             (beside / "index.html").write_text("planted")
         assert "\n" not in str(raised.value)

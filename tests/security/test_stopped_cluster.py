@@ -1,4 +1,4 @@
-"""Whose directory a stopped cluster is, on every step of the way, before root has its owner run a program on it."""
+"""The owner of a stopped cluster's directory, and of its parents, before root has the owner run a program on it."""
 
 import os
 import pwd
@@ -72,7 +72,7 @@ def test_the_owners_own_links_are_followed_once(shared: Path) -> None:
 
 @pytest.mark.parametrize("answer", ["9" * 5000, "", "none"])
 def test_what_a_library_of_the_owners_prints_is_a_line(answer: str, shared: Path) -> None:
-    """`postgres -C` loads what the configuration names, as the data's owner."""
+    """`postgres -C` loads the libraries that the configuration names, as the data's owner."""
     data = _cluster(shared / "data")
     programs = shared / "bin"
     programs.mkdir()
@@ -91,7 +91,7 @@ def test_no_path_at_all_is_no_cluster(shared: Path) -> None:
 
 
 def test_the_group_is_the_owners_and_not_the_directorys(shared: Path) -> None:
-    """A directory may have a group that its owner is not in: below one whose group is inherited (inode(7))."""
+    """A directory may have a group to which its owner does not belong: in one whose group is inherited (inode(7))."""
     os.chown(shared, _OWNER, 4)
     nobody = pwd.getpwuid(_OWNER)
     descriptor = os.open(shared, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""What is fetched or unpacked: known or signed, and nothing outside of where it belongs."""
+"""Downloads and archives: known or signed, and nothing is written outside of the target directory."""
 
 import io
 import os
@@ -23,7 +23,7 @@ _Entry = tuple[tarfile.TarInfo, bytes]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a journal writes goes below the test's own directory."""
+    """Journals are written below the test's own directory."""
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
 
 
@@ -52,7 +52,7 @@ def _extract(tarball: Path, target: Path) -> None:
 
 
 def _late(name: str, time: str) -> _Entry:
-    """A file whose extended header says this of its time."""
+    """A file whose extended header gives this time."""
     member, content = _file(name)
     member.pax_headers = {"mtime": time}
     return member, content

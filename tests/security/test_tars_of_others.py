@@ -1,4 +1,4 @@
-"""Tar archives that somebody else made: what no archive needs is a line; it fills no memory, and it ends."""
+"""Tar archives that somebody else made: unusual contents give a one-line error; reading fills no memory, and ends."""
 
 import bz2
 import gzip
@@ -39,7 +39,7 @@ def _tar(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
 
 
 def _long_name(size: int) -> bytes:
-    """The header of a name of so many bytes, as GNU's tar writes one; what follows are zeros."""
+    """The header of a name of this many bytes, as GNU's tar writes one; followed by zeros."""
     head = tarfile.TarInfo("././@LongLink")
     head.type, head.size = tarfile.GNUTYPE_LONGNAME, size
     return head.tobuf(tarfile.GNU_FORMAT)
@@ -51,7 +51,7 @@ def _sparse() -> bytes:
     return head.tobuf(tarfile.GNU_FORMAT)
 
 
-# Before Python 3.11.14 an entry of such a size sets the place of the next one back: it is read again, for ever.
+# Before Python 3.11.14 an entry of such a size moves the next entry's position back: it is read again, for ever.
 _BACKWARDS = _tar(_entry("a", b"x" * 4096), _entry("b", pax_headers={"size": "-6144"}), _entry("c"))
 _HEADERS = _tar(*[_entry(f"{'d' * 150}/{number}") for number in range(40)])
 _MANY = _tar(*[_entry(str(number)) for number in range(40)])
@@ -89,7 +89,7 @@ def test_a_bomb_is_not_unpacked_to_its_end(pack: Callable[[bytes], bytes]) -> No
 
 
 class _Counted(io.BytesIO):
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read."""
 
     taken = 0
 

@@ -1,4 +1,4 @@
-"""Text from outside moves no cursor, colours nothing, turns nothing round, and is no formula."""
+"""External text cannot move the cursor, change colours, reverse the text direction, or be a formula."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def test_every_control_character_is_known() -> None:
 
 
 def test_what_is_invisible_is_seen() -> None:
-    """A name with tags in it looks like another name, and is none."""
+    """A name with tag characters looks like another name."""
     for character in "\u200b\u2060\u206a\ufff9\U000e0001\U000e0041":
         assert one_line(f"a{character}b") == printable(f"a{character}b") == "a\ufffdb"
     joined = "\u0646\u200c\u062e 👩\u200d💻 \u0600"

@@ -1,4 +1,4 @@
-"""Traces that root writes into a directory whose owner puts a link in their place while they are made."""
+"""Traces that root writes into a directory whose owner replaces them by links while they are written."""
 
 # pyright: reportPrivateUsage=false
 

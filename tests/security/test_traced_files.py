@@ -1,4 +1,5 @@
-"""A tracing build's server owns the directory that root records from: what it puts there gives it nothing of root's."""
+"""The server of a tracing build owns the directory from which root records: files put there give it nothing of
+root's."""
 
 import os
 import subprocess
@@ -38,7 +39,7 @@ def postmaster(data: Path, account: Account) -> Iterator[int]:
 def test_a_file_of_roots_that_was_moved_into_place_is_not_given_away(
     data: Path, postmaster: int, account: Account
 ) -> None:
-    """The server may rename a file of root's in a directory of its own, such as a key that only root reads."""
+    """The server may rename a file of root's in one of its directories, such as a key that only root can read."""
     directory = data / traced.DIRECTORY
     directory.mkdir()
     os.chown(directory, account.uid, account.gid)
@@ -66,7 +67,7 @@ def test_a_directory_of_roots_that_was_moved_into_place_is_not_emptied(data: Pat
 
 
 def test_nothing_is_made_where_a_server_has_gone(data: Path, account: Account, postmaster: int) -> None:
-    """A server's working directory is where its code goes: root would make a directory there and give it away."""
+    """A server's own code chooses its working directory: root would make a directory there and give it away."""
     os.chown(data, 0, 0)
     with pytest.raises(HostError, match="is not its data directory"), traced.recording(postmaster):
         pass
@@ -79,7 +80,7 @@ def test_a_recording_has_its_directory_and_leaves_none(data: Path, postmaster: i
         facts = (data / traced.DIRECTORY / traced.CONTROL).stat()
         assert (facts.st_uid, facts.st_size) == (account.uid, 24)
     assert list(data.iterdir()) == []
-    (data / traced.DIRECTORY).mkdir(mode=0o700)  # of a recorder that was killed before it gave it away
+    (data / traced.DIRECTORY).mkdir(mode=0o700)  # of a recorder that was killed before changing its owner
     with traced.recording(postmaster):
         pass
     assert list(data.iterdir()) == []

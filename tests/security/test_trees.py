@@ -1,4 +1,4 @@
-"""Root at work in trees that another account owns: links, FIFOs, hard links, depth and odd names planted in them."""
+"""Root's work in trees that another account owns: planted links, FIFOs, hard links, depth and odd names."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ def tree(place: Path, account: Account) -> Path:
 
 @pytest.fixture
 def secret(place: Path) -> Path:
-    """A file that only root may read, and a link to which leads nowhere."""
+    """A file that only root can read, and a link to which leads nowhere."""
     path = place / "secret"
     path.write_text("secret")
     path.chmod(0o600)
@@ -34,7 +34,7 @@ def secret(place: Path) -> Path:
 
 
 def dig(tree: Path, depth: int) -> None:
-    """So many directories, each in the one before."""
+    """This many nested directories."""
     here = os.open(tree, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("directory", dir_fd=here)
@@ -176,7 +176,8 @@ def test_a_log_takes_the_place_of_a_link(place: Path, secret: Path) -> None:
 def test_copying_over_a_planted_link_changes_nothing_of_ours(
     tree: Path, place: Path, secret: Path, journal: Journal, account: Account
 ) -> None:
-    """What made root write and hand over: a link in the load, over which the stock's file of this name is copied."""
+    """What made root write to and give away a file: a link in the load, over which the stock's file of this name is
+    copied."""
     (tree / "pg_ident.conf").symlink_to(secret)
     stock = trees.make_for(place / "stock", account)
     (stock / "pg_ident.conf").write_text("written")
@@ -217,7 +218,7 @@ def test_a_file_that_is_replaced_while_it_is_lent_is_the_one_that_was_checked(
     make_readable = trees.make_readable
 
     def replace(path: Path, to: Account) -> Path:
-        if path.name == "archive":  # the copy's own directory, made when the original has been checked
+        if path.name == "archive":  # the copy's own directory, made after the original was checked
             (archive / "toc.dat").unlink()
             (archive / "toc.dat").symlink_to(secret)
         return make_readable(path, to)
@@ -293,7 +294,7 @@ def test_a_fifo_is_no_archive(place: Path, journal: Journal, account: Account) -
 def test_set_user_id_files_of_the_accounts_lose_their_bits_and_are_named(
     place: Path, secret: Path, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the kernel does not keep them from being made."""
+    """If the kernel does not prevent their creation."""
     monkeypatch.setattr(mode_filter, "is_available", lambda: False)
     shared = place / "tmp"
     (shared / "deeper").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A filesystem that a user has mounted says of its files what he likes: nothing in it is root's."""
+"""A filesystem that a user has mounted can report anything about its files: nothing in it counts as root's."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_who_has_mounted_what(tmp_path: Path) -> None:
     assert len(mounted_by_users(tmp_path / "mountinfo", tmp_path / "missing")) == 2
 
 
-# The last mount is news that the kernel tells, and no file.
+# The last mount is a notification from the kernel, not a file.
 _CHANGES = """
 import subprocess, sys
 from pathlib import Path
@@ -63,7 +63,8 @@ print(len(asked.by_device()))
 
 @needs_root
 def test_a_mount_is_seen_at_once_and_the_table_read_again_for_nothing_else(tmp_path: Path) -> None:
-    """A user's thousand mounts would slow down each command of root's: the home alone is asked about step by step."""
+    """A user's thousand mounts would slow down each command of root's: only the path of the home is checked step by
+    step."""
     (tmp_path / "theirs").mkdir()
     command = ["unshare", "--mount", sys.executable, "-c", _CHANGES, tmp_path]
     finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
@@ -73,7 +74,7 @@ def test_a_mount_is_seen_at_once_and_the_table_read_again_for_nothing_else(tmp_p
     assert nothing == without_notes
 
 
-# Each line says what is asked and what the answer was; "root's" is what the filesystem says of all of it.
+# Each line has a question and the answer to it; "root's" is what the filesystem reports for all of it.
 _ASK = """
 import os, sys
 from pathlib import Path
@@ -122,7 +123,7 @@ def test_nothing_in_it_is_roots(shared: Path) -> None:
     assert theirs in told["program"]
     assert theirs in told["home"]
     assert theirs in told["site"]
-    assert told["link"].startswith("OSError")  # a link of root's, as far as stat(2) says
+    assert told["link"].startswith("OSError")  # a link of root's, according to stat(2)
     assert "can be written by others" in told["parent"]
     assert told["journal"] == "belongs to user 65534"
     assert "UsageError" in told["hosts"] or theirs in told["hosts"]
@@ -134,7 +135,7 @@ def _rows(*paths: Path) -> str:
 
 
 def test_the_doctor_goes_into_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by its name nor by a link: a filesystem that does not answer would hold the doctor up for ever."""
+    """Neither by its name nor by a link: a filesystem that does not answer would block the doctor for ever."""
     theirs, proc = tmp_path / "theirs", tmp_path / "proc"
     theirs.mkdir()
     (tmp_path / "link").symlink_to(theirs)
@@ -157,7 +158,7 @@ def test_the_doctor_goes_into_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_doctor_goes_into_no_user_namespace_of_others(tmp_path: Path) -> None:
-    """Its user mounts there what does not answer, below an overlay, and is root in the table of mounts."""
+    """Its user mounts there a filesystem that does not answer, below an overlay, and is root in the table of mounts."""
     proc = tmp_path / "proc"
     for name, mounts, users in (("self", 1, 1), ("7", 2, 1), ("8", 3, 2)):
         process = proc / name
@@ -185,7 +186,7 @@ def test_what_others_run_is_known_by_its_name_alone(tmp_path: Path) -> None:
 
 
 def test_many_processes_cost_no_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody can have thousands that are called postgres, and as many sockets: each would be asked for each."""
+    """Anybody can have thousands of processes called postgres, and as many sockets: each would be queried for each."""
     proc = tmp_path / "proc"
     (proc / "net").mkdir(parents=True)
     (proc / "net/unix").write_text(_rows())

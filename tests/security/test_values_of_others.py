@@ -1,4 +1,4 @@
-"""What an administrator sets after us stays, also where the kernel moves it when we put our own value back."""
+"""A value that an administrator sets after us is kept, even if the kernel changes it when we restore our own value."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from octavo.host.undo import Undone
 
 
 class Queue:
-    """Two files as a disk's: whoever writes the limit has the kernel choose the readahead anew."""
+    """Two files like a disk's: a write to the limit makes the kernel choose the readahead again."""
 
     def __init__(self, root: Path) -> None:
         self.limit, self.readahead = KernelValue(root / "limit"), KernelValue(root / "readahead")
@@ -49,7 +49,8 @@ def test_a_value_that_the_kernel_moved(queue: Queue, killed: bool, theirs: str |
         if theirs is not None:
             queue.readahead.path.write_text(theirs)
         if killed:
-            # What a kill would have left, replayed while this process, which then finds all done, still lives.
+            # What a kill would have left, replayed while this process, which then finds everything done, is still
+            # running.
             journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())
             told += restore()
             assert queue.state == ("1280", after)
@@ -87,7 +88,7 @@ def test_a_loop_device_that_another_image_has_by_now(
     after: str,
     what: str,
 ) -> None:
-    """A killed run's device was detached, and given to somebody else, before its journal was replayed."""
+    """A killed run's device was detached, and attached for another user, before its journal was replayed."""
     monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (tmp_path,))
     on: list[tuple[int, int] | None] = [(1, 2)]
 

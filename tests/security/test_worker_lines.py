@@ -1,4 +1,5 @@
-"""What the process that makes a build says is believed as far as it has the right form, and shown without controls."""
+"""The output of the process that makes a build is accepted only in the right form, and shown without control
+characters."""
 
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def place(home: Path, tmp_path: Path) -> WorkerClient:
 
 
 def said(place: WorkerClient, line: str) -> tuple[str, list[object]]:
-    """What it is taken for, and what was called."""
+    """How the line is interpreted, and what was called."""
     called: list[object] = []
 
     def progress(doing: str, done: int, total: int) -> None:
@@ -71,7 +72,7 @@ def test_a_failure_is_the_error_that_it_was(place: WorkerClient) -> None:
     with pytest.raises(OctavoError, match=r"compilation of a test failed: error: no; see .*log"):
         said(place, '{"tool": "compilation", "cause": "error: no", "log": "all \\ud800 of it"}')
     assert place.log.read_text() == "all ? of it"
-    assert place.log.stat().st_mode & 0o777 == 0o600  # it has the sources' lines in it
+    assert place.log.stat().st_mode & 0o777 == 0o600  # it contains lines of the sources
 
 
 def test_a_builds_log_is_not_written_through_a_link(place: WorkerClient, tmp_path: Path) -> None:

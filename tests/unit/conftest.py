@@ -12,9 +12,10 @@ from octavo.host import trusted_paths
 
 @pytest.fixture(autouse=True)
 def planted_kernel(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tests plant stands for the kernel's files: undoing may write there.
+    """Lets the files that tests plant stand for the kernel's: undoing may write there.
 
-    Below the directory of all tests: to make one for each that asks for none takes milliseconds, thousands of times.
+    The directory is the one of all tests: to make one for each test that requests none takes milliseconds, thousands of
+    times.
     """
     roots = (*trusted_paths.KERNEL_ROOTS, tmp_path_factory.getbasetemp())
     monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", roots)

@@ -1,4 +1,4 @@
-"""ELF files made by hand: a section of instructions, and one of constants that look like them."""
+"""Synthetic ELF files: a section of instructions, and one of constants that look like them."""
 
 import struct
 
@@ -6,7 +6,7 @@ AARCH64, X86_64 = 183, 62
 LDADDAL, SWPA, CASAL = 0xF8E00041, 0xB8A08041, 0xC8E0FC41
 LDAXR, STLXR, LDAPR, LDR = 0xC85FFC20, 0xC800FC41, 0xF8BFC020, 0xF9400020
 RET, NOP = 0xD65F03C0, 0xD503201F
-# What a helper of outlined atomics begins with: adrp x16; ldrb w16, [x16, #92]; cbz w16, +8.
+# The beginning of a helper of outlined atomics: adrp x16; ldrb w16, [x16, #92]; cbz w16, +8.
 ENTRY = (0x90000110, 0x39417210, 0x34000070)
 
 
@@ -15,17 +15,17 @@ def words(*instructions: int) -> bytes:
 
 
 def helper(lse: int, *loop: int) -> bytes:
-    """A helper of outlined atomics: by the CPU the LSE instruction, or a loop of exclusives."""
+    """A helper of outlined atomics: depending on the CPU the LSE instruction, or a loop of exclusives."""
     return words(*ENTRY, lse, RET, *loop, RET)
 
 
 def call(place: int, target: int) -> bytes:
-    """`bl` at an offset to another one."""
+    """`bl` at one offset to another one."""
     return words(0x94000000 | ((target - place) // 4 & 0x3FFFFFF))
 
 
 def elf(code: bytes, machine: int = AARCH64, comment: bytes = b"") -> bytes:
-    """A 64-bit little-endian program; `comment` is what compilers write into .comment."""
+    """A 64-bit little-endian program; `comment` is the text that compilers write into .comment."""
     constants = words(CASAL, STLXR) * 3
     names = b"\0.text\0.rodata\0.comment\0.shstrtab\0"
     contents = [(1, 6, code), (7, 2, constants), (15, 0x30, comment), (24, 0, names)]

@@ -1,4 +1,4 @@
-"""A run of the small plan on a bench and a clock without time."""
+"""A run of the small plan on a bench and a clock that take no time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ SEED = 42
 
 
 class FakeClock:
-    """Moves only when told."""
+    """Advances only when a test or the bench sets it."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -27,7 +27,7 @@ class FakeClock:
 
 
 class FakeBench:
-    """Takes exactly ten seconds a trial; dies or doubts where told."""
+    """Takes exactly ten seconds per trial; is interrupted or returns invalid trials as configured."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
@@ -104,6 +104,6 @@ class Laboratory:
 
 
 def planned(laboratory: Laboratory) -> list[str]:
-    """The whole run's cells in the order that the seed gives."""
+    """The cells of the whole run in the order that the seed determines."""
     rounds = range(1, laboratory.plan.rounds + 1)
     return [cell.id for number in rounds for cell in order_of_round(laboratory.cells, number, 1, SEED)]

@@ -1,4 +1,4 @@
-"""Plans for tests: small, and complete."""
+"""Small, complete plans for tests."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def small_plan(**changes: list[str]) -> Plan:
 
 
 def changed_plan(replacements: Mapping[str, str], **changes: list[str]) -> Plan:
-    """The small plan with pieces of its text replaced; what is put before [baseline] may be keys or whole tables."""
+    """The small plan with parts of its text replaced; text put before [baseline] may be keys or whole tables."""
     text = TEXT
     for old, new in replacements.items():
         assert text.count(old) == 1

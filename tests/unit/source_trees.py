@@ -1,4 +1,4 @@
-"""Source trees as small as they are taken for one, for tests of sources."""
+"""Minimal source trees, for tests of sources."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ MESON = "project('postgresql',\n  ['c'],\n  version: '{}',\n  license: 'PostgreS
 
 
 def make_tree(root: Path, version: str) -> Path:
-    """As little of a source tree as is taken for one: a program to run, a link, and a directory below another."""
+    """A minimal source tree that is accepted as one: a program to run, a link, and a directory below another."""
     (root / "src" / "include").mkdir(parents=True)
     (root / "configure.ac").write_text("# how it is configured\n" + CONFIGURE.format(version))
     (root / "configure").write_text("#!/bin/sh\n")

@@ -1,4 +1,4 @@
-"""`octavo binary`: published listings as known answers, verdicts, packages, directories, and files that are damaged."""
+"""`octavo binary`: published listings as reference, verdicts, packages, directories, and damaged files."""
 
 import gzip
 import io
@@ -25,8 +25,8 @@ from octavo.errors import HostError
 LDCLRAL, LDSETAL, SWPA = 0xB8E01020, 0xB8E03020, 0xB8A08020
 LDAXR, LDXR, STLXR, STXR = 0x885FFC20, 0x885F7C20, 0x8811FC41, 0x88117C41
 
-# Franck Pachot, "PostgreSQL on Oracle free tier ARM" (2021): the listings of his three builds, as objdump, awk, sort
-# and uniq wrote them, and the instructions of each.
+# Franck Pachot, "PostgreSQL on Oracle free tier ARM" (2021): the listings of his three builds, as printed by objdump,
+# awk, sort and uniq, and the instructions of each.
 ALWAYS = """\
       1 ldclral	(large-system extensions)
       3 ldsetal	(large-system extensions)
@@ -55,7 +55,7 @@ NEVER_CODE = words(*[LDAXR] * 15, *[STLXR] * 31, *[STXR] * 31, *[LDXR] * 47)
 
 
 def outlined_code() -> bytes:
-    """Seven helpers as libgcc has them, and three calls of the first two."""
+    """Seven helpers as in libgcc, and three calls of the first two."""
     first = helper(SWPA, NOP, LDAXR, STXR)
     rest = b"".join(helper(lse, NOP, LDAXR, STLXR) for lse in (CASAL, CASAL, LDADDAL, LDADDAL, LDCLRAL, LDSETAL))
     helpers = first + rest
@@ -248,7 +248,7 @@ def test_what_has_no_answer_says_why(tmp_path: Path, content: bytes, problem: st
 
 
 def test_sections_that_lie_upon_each_other_are_refused(tmp_path: Path) -> None:
-    """Else a small file would be read for hours."""
+    """Otherwise a small file would be read for hours."""
     content = bytearray(elf(ALWAYS_CODE))
     start = int.from_bytes(content[40:48], "little")
     number = 60_000
@@ -256,7 +256,7 @@ def test_sections_that_lie_upon_each_other_are_refused(tmp_path: Path) -> None:
     content[60:64] = number.to_bytes(2, "little") + b"\0\0"
     path = tmp_path / "x"
     path.write_bytes(content)
-    # As far as sections fit the file; one more and their sum is larger.
+    # The maximum of sections that fit into the file; with one more their sum is larger.
     content[start + 32 : start + 40] = (len(content) // 2).to_bytes(8, "little")
     path.write_bytes(content)
     with pytest.raises(HostError, match="executable parts overlap"):

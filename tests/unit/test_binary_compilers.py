@@ -1,4 +1,5 @@
-"""One C program by Debian's cross-compiler for 64-bit Arm, with the flags of three builds: counts equal objdump's."""
+"""One C program compiled by Debian's cross-compiler for 64-bit Arm, with the flags of three builds: counts equal
+objdump's."""
 
 import re
 import subprocess
@@ -69,7 +70,7 @@ def test_counts_are_objdumps(tmp_path: Path, flags: tuple[str, ...], word: str) 
     report = read_one(program)
     assert ours(program) == by_objdump(program)
     said = verdict(report).word
-    # A C library linked in has helpers of its own that it calls.
+    # A linked C library contains helpers of its own that it calls.
     assert said == word or "-static" in flags
     version = gcc_version(report)
     assert version is not None and version >= (10, 1)

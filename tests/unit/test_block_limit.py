@@ -1,4 +1,4 @@
-"""Limits on a device (cgroup version 1), on planted files that keep a line for each device, as the kernel's do."""
+"""Limits on a device (cgroup version 1), on planted files that keep a line for each device, like the kernel's."""
 
 import threading
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_version_2_has_nothing_to_lift(tmp_path: Path) -> None:
 
 
 def test_an_enforcer_that_an_interrupt_left_running_writes_no_more(root: Path) -> None:
-    """Ctrl-C while the thread is waited for: the limits are put back, and it still asks for others."""
+    """Ctrl-C while waiting for the thread: the limits are restored, but it continues to request others."""
     burst = volume("gp2:100,credits=600")
     waits, goes_on = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
@@ -110,7 +110,7 @@ def test_no_limit_is_outside_of_what_the_journal_has_as_ours(
 
 
 class Asked:
-    """What an enforcer asks for."""
+    """The requests of an enforcer."""
 
     def __init__(self) -> None:
         self.limits: list[DeviceLimits] = []

@@ -1,4 +1,4 @@
-"""The cache of builds, with builds that are none: sizes, last use, choosing, removing."""
+"""The cache of builds, with empty builds: sizes, last use, choosing, removing."""
 
 import fcntl
 import json
@@ -83,7 +83,7 @@ def test_builds_are_chosen_by_name_or_by_every_condition(cache: Path) -> None:
     assert names(usage.choose(["18-8", "18-4", "18-8"])) == ["18-8", "18-4"]
     assert names(usage.choose([], data_block="4kB")) == ["17-4", "18-4"]
     assert names(usage.choose([], data_block="4kB", version="18")) == ["18-4"]
-    assert names(usage.choose([], version="1")) == []  # no version begins in the middle of a number
+    assert names(usage.choose([], version="1")) == []  # a version prefix must not end in the middle of a number
     assert names(usage.choose([], unused_seconds=2 * DAY, data_block="4kB")) == []
     assert names(usage.choose([], unused_seconds=0)) == ["17-4", "18-4", "18-8"]
 

@@ -41,7 +41,7 @@ def test_meson_gets_the_other_machine() -> None:
 @pytest.mark.parametrize(("version", "uring"), [("18.6", True), ("17.11", False)])
 def test_such_a_build_has_the_c_library_alone(version: str, uring: bool) -> None:
     said = options(BuildSpec(version, compiler=ARM), version)
-    assert said.index("-Dicu=disabled") > said.index("-Dicu=enabled")  # the later one counts
+    assert said.index("-Dicu=disabled") > said.index("-Dicu=enabled")  # the later one takes effect
     assert ("-Dliburing=disabled" in said) is uring
     assert "-Dicu=disabled" not in options(build_of({"version": version}), version)
 

@@ -1,4 +1,4 @@
-"""The keys of what was found about the sizes: the same inputs give the same key, any other input another one."""
+"""The keys of findings about the sizes: the same inputs give the same key, any other input another one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def fill(work: Path) -> Path:
-    """A workspace with a source, a header, and a generated file that names the place."""
+    """A workspace with a source, a header, and a generated file that contains the path."""
     for name, text in (
         ("source/a.c", "int a;\n"),
         (f"build/{HEADER}", "#define BLCKSZ 8192\n"),

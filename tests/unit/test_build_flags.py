@@ -1,4 +1,4 @@
-"""Compiler flags that are no use here are known before anything is compiled."""
+"""Compiler flags that cannot be used here are reported before anything is compiled."""
 
 from pathlib import Path
 
@@ -25,4 +25,4 @@ def test_flags_are_tried_with_the_compiler_and_the_cpu(home: Path, tmp_path: Pat
         bare.write_text("flags\t\t: fpu\nFeatures\t: fp\n")
         reason = refused("gcc", ("-march=native",), journal, bare)
         assert reason is None or reason.endswith("which -march=native uses")
-        assert refused("gcc", ("-march=native",), journal, everything) is None  # a CPU of which nothing is known
+        assert refused("gcc", ("-march=native",), journal, everything) is None  # a CPU about which nothing is known

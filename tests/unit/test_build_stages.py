@@ -1,4 +1,4 @@
-"""What a build says of its steps and of the time ahead."""
+"""A build's reports on its steps and on the remaining time."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION, LOOKING, B
 
 
 def steps(stages: dict[str, float], *said: tuple[float, str, int, int]) -> list[BuildStep]:
-    """What is told when these are said: at the second, the stage, its done and total."""
+    """The reported steps for these messages: at the second, the stage, its done and total."""
     told: list[BuildStep] = []
     now = [0.0]
     builder = Stages(stages, told.append, clock=lambda: now[0])

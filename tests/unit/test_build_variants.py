@@ -1,4 +1,4 @@
-"""The factor `build_options`: words for what a build is made with, as flags and options of both build systems."""
+"""The factor `build_options`: options with which a build is made, as flags and options of both build systems."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_meson_gets_its_own_options() -> None:
     said = made("+".join(WORDS))
     assert "-Dc_args=-O3 -fno-plt" in said and "-Db_lto=true" in said
     links = [one for one in said if one.startswith("-Dc_link_args=")]
-    # The last one counts, and keeps the run path that makes an installation relocatable.
+    # The last one takes effect, and keeps the run path that makes an installation relocatable.
     assert "max-page-size" not in links[0] and links[-1].startswith(f"{links[0]} ") and "max-page-size" in links[-1]
     assert "-Dc_args=-O3 -march=native" in made("O3", flags="-march=native")
 
@@ -63,7 +63,7 @@ def test_a_training_has_what_its_runs_name() -> None:
 
 @needs("gcc")
 def test_a_profile_is_found_where_objects_name_another_place(tmp_path: Path) -> None:
-    """As meson does it: a relative object, whose profile is written by a program that runs elsewhere."""
+    """As with meson: a relative object path, whose profile is written by a program that runs in another directory."""
     workspace = set_up(tmp_path, "gcc", None)
     (tmp_path / "source").mkdir()
     (tmp_path / "build" / "x.p").mkdir(parents=True)

@@ -41,7 +41,7 @@ def test_each_build_system_is_told_in_its_own_words() -> None:
     spec = BuildSpec("18", flags=("-O3", "-g0"), options=("-Dllvm=enabled",), asserts=True, debug_symbols=True)
     told = recipe.options(spec, "18.6")
     assert {"-Dc_args=-O3 -g0", "-Dcassert=true", "-Ddebug=true", "-Dliburing=enabled"} <= set(told)
-    assert told[-1] == "-Dllvm=enabled"  # the user's come last, and win
+    assert told[-1] == "-Dllvm=enabled"  # the user's options come last, and take precedence
     assert "-Dliburing=enabled" not in recipe.options(spec, "17.11")
     configure = recipe.options(spec, "15.18")
     assert "--enable-cassert" in configure
@@ -101,7 +101,7 @@ def test_where_a_source_was_fetched_builds_of_other_sources_need_their_name(home
         facts |= {"version": "18.6", "source_sha256": digest}
         (prefix / MANIFEST).write_text(json.dumps({**facts, "options": recipe.options(spec, "18.6")}))
         assert (found := find_build(spec)) is not None
-        assert found.name == "patched"  # the first that there is
+        assert found.name == "patched"  # the first existing one
     sources = fetched.directory()
     sources.mkdir()
     (sources / "postgresql-18.6.tar.bz2").touch()

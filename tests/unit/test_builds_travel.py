@@ -1,4 +1,4 @@
-"""A build that travels: what is packed, and what is refused where it arrives."""
+"""A build that is sent to another host: what is packed, and what is refused on arrival."""
 
 import json
 import os
@@ -20,7 +20,7 @@ REPORTED = "postgres (PostgreSQL) 18.0"
 
 
 def make_build(name: str) -> Build:
-    """A build whose server tells its version and does nothing else."""
+    """A build whose server reports its version and does nothing else."""
     prefix = builds_directory() / name
     (prefix / "bin").mkdir(parents=True)
     (prefix / "lib").mkdir()
@@ -36,7 +36,7 @@ def make_build(name: str) -> Build:
 
 
 def away(build: Build) -> None:
-    """As on another host, which has none."""
+    """Simulates another host, which has no build."""
     for path in sorted(build.prefix.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     build.prefix.rmdir()
@@ -44,7 +44,7 @@ def away(build: Build) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where a build is packed."""
+    """The path of a packed build."""
     return tmp_path / "packed"
 
 
@@ -81,7 +81,7 @@ def test_an_extension_that_was_added_does_not_travel(build: Build, journal: Jour
 
 
 def changed(file: Path, change: Callable[[Path], None]) -> str:
-    """Packs what was packed again, changed; the digest of it."""
+    """Changes a packed build and packs it again; returns its digest."""
     place = file.with_name("changed")
     with tarfile.open(file) as archive:
         archive.extractall(place, filter="data")

@@ -30,7 +30,7 @@ def test_a_volume_s_credits_are_told_while_it_is_enforced(tmp_path: Path) -> Non
 
 
 class Unlimited:
-    """Takes any limit."""
+    """Accepts any limit."""
 
     def limit(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         pass
@@ -46,7 +46,7 @@ def test_the_enforcer_s_credits_fall_by_what_was_served_above_the_baseline() -> 
     enforcer.step()
     assert enforcer.credits() == 12_000 - (6000 - 2 * 600)
     enforcer.step()
-    assert enforcer.credits() == 0  # a debt is none
+    assert enforcer.credits() == 0  # a debt counts as none
 
 
 def target_in(directory: Path | None) -> Target:

@@ -1,4 +1,4 @@
-"""What a check allows and what it does not, on planted differences; no server runs."""
+"""What a check allows and what it does not, on planted differences; no server is started."""
 
 import difflib
 import re
@@ -79,7 +79,7 @@ ERROR:  division by zero
 
 
 def planted(before: str, after: str, test: str = "some") -> Difference:
-    """The one difference of the output with this text replaced."""
+    """The only difference in the output with this text replaced."""
     text = "\n".join(OUTPUT)
     assert text.count(before) == 1
     actual = text.replace(before, after).splitlines()
@@ -124,7 +124,7 @@ def test_a_difference_is_the_whole_output_of_its_statement() -> None:
 @pytest.mark.parametrize("block", DATA_BLOCKS)
 def test_what_nothing_explains_is_a_failure_at_every_block(before: str, after: str, block: str) -> None:
     assert classify("regression", planted(before, after), block) is None
-    for test in {entry.test for entry in load_entries()}:  # a test with known differences is no excuse
+    for test in {entry.test for entry in load_entries()}:  # known differences of a test do not excuse others
         assert classify("regression", planted(before, after, test), block) is None
 
 
@@ -179,7 +179,7 @@ def test_a_limit_is_allowed_only_with_the_numbers_of_this_block(block: str) -> N
         assert allowed(default, most) == (most < default)
         assert not allowed(most, most)  # it fits
         assert not allowed(default, most + 24)
-        assert not allowed(default + 8, most)  # it fits into 8 kB neither
+        assert not allowed(default + 8, most)  # it does not fit into 8 kB either
 
 
 def test_another_maximum_in_the_same_error_is_checked() -> None:
@@ -281,7 +281,7 @@ def test_what_is_no_difference_is_not_read_as_one(broken: str) -> None:
 
 @given(st.data())
 def test_no_line_is_lost_between_statements(data: st.DataObject) -> None:
-    """Whatever replaces one line of an output, all that differs is in the differences."""
+    """Whatever replaces one line of an output, all differing lines are in the differences."""
     place = data.draw(st.integers(0, len(OUTPUT) - 1))
     actual = [*OUTPUT[:place], *data.draw(LINES), *OUTPUT[place + 1 :]]
     differences = compare_regression("some", SCRIPT, OUTPUT, actual)
@@ -333,7 +333,7 @@ def test_what_a_script_of_the_recovery_suite_says(
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A workspace of an empty build, whose children end as `ended` says, with the lines of `told`."""
+    """A workspace of an empty build, whose children end with `ended`, and print the lines of `told`."""
     place = SimpleNamespace(
         build=SimpleNamespace(prefix=tmp_path / "build", manifest={"data_block": "8kB"}), tests=tmp_path,
         directory=tmp_path, driver=tmp_path, libraries=tmp_path, journal=None, account=None,
@@ -360,7 +360,7 @@ def test_suites_whose_results_a_version_writes_otherwise_are_refused() -> None:
 
 
 def test_a_driver_that_fails_after_its_tests_is_a_failure(workplace: Any, tmp_path: Path) -> None:
-    """As when the server does not stop."""
+    """For example if the server does not stop."""
     workplace.told = ["ok 1         - boolean                   12 ms", "1..1", "# could not stop postmaster"]
 
     def failures(code: int) -> list[Failure]:

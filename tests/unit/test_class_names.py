@@ -1,4 +1,4 @@
-"""A class name stands for one class, so that who searches for it finds what is meant."""
+"""A class name is used for only one class, so that a search for it finds what is meant."""
 
 import re
 from collections import defaultdict

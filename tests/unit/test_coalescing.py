@@ -1,4 +1,4 @@
-"""The workload `coalescing` without a server: what its reader is asked, and what its answer becomes."""
+"""The workload `coalescing` without a server: the options of its reader, and the conversion of its result."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_a_condition_says_what_is_random() -> None:
 
 
 def unseen(phase: str, done: float, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 def result(**changes: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_what_a_result_says() -> None:
     assert found["read_per_wanted"] == 2.0
     assert found["device_bytes_per_read"] == 4 * BLOCK
     assert found["cpu_us_per_block"] == pytest.approx(4.0)
-    assert found["ceiling_blocks_per_second"] == 4000.0  # a quarter of a request for each block
+    assert found["ceiling_blocks_per_second"] == 4000.0  # a quarter of a request per block
     assert set(found) <= {metric.name for metric in WORKLOAD.metrics}
 
 
@@ -98,11 +98,11 @@ def test_what_the_reader_is_asked() -> None:
     levels |= {"pattern": "runs", "access": "buffered", "max_request": "4kB"}
     pairs = dict(pairwise(asked := options(levels, BLOCK, None, 7)))
     assert (pairs["--pattern"], pairs["--run"]) == ("runs", "16")  # 128 kB
-    assert pairs["--max-request"] == f"{BLOCK}B"  # a block is the least
+    assert pairs["--max-request"] == f"{BLOCK}B"  # one block is the minimum
     assert (pairs["--cache"], pairs["--readahead"]) == ("cold", "random")
     assert "--direct" not in asked
     assert "--block-list" not in asked
-    assert options({**levels, "pattern": "random"}, BLOCK, None, 7)[2:4] == ["--run", "1"]  # each block by itself
+    assert options({**levels, "pattern": "random"}, BLOCK, None, 7)[2:4] == ["--run", "1"]  # each block alone
 
 
 @pytest.mark.parametrize("policy", POLICIES)

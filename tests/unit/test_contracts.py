@@ -1,4 +1,4 @@
-"""What every registered workload, instrument and knob keeps to: each test names a mistake that is easy to make.
+"""The contract of every registered workload, instrument and knob: each test is named after a common mistake.
 
 docs/extending.md shows one of each, made from an empty file.
 """
@@ -33,7 +33,7 @@ NONSENSE = ("", "no such level", "-1", "1" * 30, "\0", "a\nb", "../..", "’")
 
 
 class Asked(dict[str, str]):
-    """Levels that note which of them are asked for."""
+    """Levels that record which of them are read."""
 
     def __init__(self, levels: dict[str, str]) -> None:
         super().__init__(levels)
@@ -64,7 +64,7 @@ def knob(request: pytest.FixtureRequest) -> Knob:
 
 
 def at_defaults(workload: Workload, tmp_path: Path) -> Asked:
-    """A level of every factor; those that are a user's files have no default."""
+    """A level of every factor; factors that are a user's files have no default."""
     archive, script = tmp_path / "a.sql", tmp_path / "s.sql"
     archive.write_text("SELECT 1;\n")
     script.write_text("SELECT 1;\n")
@@ -112,7 +112,7 @@ def test_a_workload_says_what_its_numbers_mean(workload: Workload) -> None:
 
 
 def test_a_workload_declares_what_its_modules_define(workload: Workload) -> None:
-    """A metric that is not declared fails the trial that returns it."""
+    """An undeclared metric fails the trial that returns it."""
     declared = {metric.name for metric in workload.metrics}
     home = type(workload).__module__
     modules = [one for name, one in sys.modules.items() if name == home or name.startswith(f"{home}.")]
@@ -136,7 +136,7 @@ def test_a_workloads_factors_are_checked_and_its_own(workload: Workload) -> None
     assert not common, f"every workload has the factor {', '.join(common)} already; use it, or rename yours"
     for factor in workload.factors:
         check_factor(factor)
-        if factor.default:  # a user's files have none
+        if factor.default:  # a user's files have no default
             assert factor.level(factor.default) == factor.default, (
                 f"{factor.name}: its check returns {factor.level(factor.default)!r} for the default "
                 f"{factor.default!r}; make that the default"
@@ -144,8 +144,8 @@ def test_a_workloads_factors_are_checked_and_its_own(workload: Workload) -> None
 
 
 def test_loads_are_told_apart_by_what_they_depend_on(workload: Workload, tmp_path: Path) -> None:
-    """A factor of kind "cluster" that contents leave out makes cells share a load that is another cell's; one of
-    kind "run" in them makes a load for nothing."""
+    """A factor of kind "cluster" that contents leave out makes cells share a load that belongs to another cell; one of
+    kind "run" in them makes an unnecessary load."""
     levels = at_defaults(workload, tmp_path)
     contents = workload.contents(levels)
     assert dict(contents).get("workload") in WORKLOADS, 'contents() must begin with ("workload", its name in WORKLOADS)'
@@ -173,7 +173,7 @@ def test_an_instrument_says_what_its_numbers_mean(instrument: Sampled | Instrume
 
 
 def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument, tmp_path: Path) -> None:
-    """On a kernel without any file, with a server that answers nothing, it is off with a reason, or sees nothing."""
+    """On a kernel without any file, with a server that answers nothing, it is off with a reason, or has no figures."""
     if not isinstance(instrument, Sampled):
         return
 
@@ -186,7 +186,7 @@ def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument
     except UnavailableError as error:
         assert str(error).strip() and "\n" not in str(error), "UnavailableError must have the reason, in one line"
         return
-    with suppress(UnavailableError, OSError):  # which the sampler expects of a reading
+    with suppress(UnavailableError, OSError):  # the sampler expects these of a reading
         reading = reader.read()
         assert list(totals(instrument.figures, reading, reading, 1.0, TrialWork())) is not None
     reader.close()
@@ -207,7 +207,7 @@ def test_a_knob_that_a_kernel_lacks_is_a_reason_not_an_error(knob: Knob, tmp_pat
 
 
 def _levels(factor: Factor) -> list[str]:
-    """Those that its own message names, and a few that are common."""
+    """The levels in its own error message, and a few common ones."""
     try:
         factor.level("\0")
     except UsageError as error:

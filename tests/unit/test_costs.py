@@ -1,16 +1,19 @@
-"""Calibration of the planner's costs: the fit, the units, what is printed; without PostgreSQL."""
+"""Calibration of the planner's costs: the fit, the units, the output; without PostgreSQL."""
 
 import math
 import random
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from octavo.costs import calibrate, lines, tables
+from octavo.costs import calibrate, calibration_databases, lines, measure, tables
 from octavo.costs.fit import Fit, UnitCost, fit
 from octavo.costs.measure import ProbeRun
 from octavo.costs.probes import (
@@ -28,6 +31,7 @@ from octavo.costs.probes import (
 )
 from octavo.costs.render import view
 from octavo.errors import OctavoError, UsageError
+from octavo.postgres.user_connection import UsersConnection
 
 _COSTS = {
     SEQUENTIAL: 2e-3, RANDOM: 2e-2, CACHED: 1e-7, CACHED_RANDOM: 2e-7, TUPLE: 3e-8, INDEX_TUPLE: 2e-8, OPERATOR: 4e-9,
@@ -37,7 +41,7 @@ _COSTS = {
 def made(
     costs: Mapping[str, float], *, rounds: int = 5, noise: float = 0.0, cold: bool = True, seed: int = 1
 ) -> list[ProbeRun]:
-    """Runs of all queries that take exactly what the costs say, or so much more or less."""
+    """Runs of all queries that take exactly the time of the costs, or a given factor of it."""
     order = random.Random(seed)
     warm: list[tuple[ProbeQuery, float, float]] = [(scan_of_pages("wide_cached", 3000), 0, 3000)]
     warm += [(lookups("scattered_cached", 1, 3000), 0, 3020), *((probe, 0, 1700) for probe in processor())]
@@ -131,7 +135,7 @@ def test_too_little_is_refused() -> None:
 
 
 def planted(block: int, *, cold: bool = True) -> Fit:
-    """At another block size: sequential pages take as long as they are large."""
+    """Costs at another block size: sequential pages take time in proportion to their size."""
     return fit(made({**_COSTS, SEQUENTIAL: _COSTS[SEQUENTIAL] * block / 8192}, cold=cold))
 
 
@@ -203,3 +207,49 @@ def test_what_cannot_be_measured_is_refused(arguments: tuple[str, ...], problem:
 
     ran = CliRunner().invoke(app, ["costs", "calibrate", *arguments])
     assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)
+
+
+def test_the_few_pages_that_a_warm_query_read_again_are_cached_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a warm calibration would have the unit of pages from the device, which nothing else determines."""
+    probe, nobody = scan_of_pages("wide_cached", 3000), SimpleNamespace()
+    reads = 20.0
+
+    def explained(connection: object, asked: ProbeQuery) -> ProbeRun:
+        return ProbeRun(asked.name, 0, 0.1, {**asked.work, asked.reads: reads, asked.finds: 3000.0 - reads})
+
+    monkeypatch.setattr(measure, "_explained", explained)
+    monkeypatch.setattr(measure, "_held", lambda connection, probe: nullcontext())
+    monkeypatch.setattr(measure, "_least", lambda connection, query: 0.001 if "nothing" in query else 0.011)
+    run: Callable[..., ProbeRun] = measure._run_warm  # pyright: ignore[reportPrivateUsage]
+    assert run(nobody, probe, 2) == ProbeRun(probe.name, 2, pytest.approx(0.01), {**probe.work, CACHED: 3000.0})
+    reads = 70.0
+    with pytest.raises(OctavoError, match="70 pages were read again"):
+        run(nobody, probe, 2)
+
+
+def test_a_user_s_server_answers_within_limits_in_the_calibration_s_database_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, object] = {}
+
+    class Limited(UsersConnection):
+        """Notes how it is made."""
+
+        def __init__(self) -> None:
+            """There is no server."""
+
+        @classmethod
+        def connect(cls, *_: object, **given: object) -> Any:
+            asked.update(given)
+            return cls()
+
+        def __del__(self) -> None:
+            """Nothing was opened."""
+
+    monkeypatch.setattr(calibration_databases, "UsersConnection", Limited)
+    connected: Callable[..., UsersConnection] = calibration_databases._connected  # pyright: ignore[reportPrivateUsage]
+    found = connected("host=/run/postgresql dbname=shop", "octavo_costs_1")
+    assert isinstance(found, UsersConnection) and 300 < found.patience < 400
+    assert (asked["host"], asked["dbname"], asked["connect_timeout"]) == ("/run/postgresql", "octavo_costs_1", 10)
+    connected("host=x connect_timeout=3", "octavo_costs_1")
+    assert asked["connect_timeout"] == "3"

@@ -1,4 +1,4 @@
-"""The cache of loads with loads that are none: whole or not there, limits, eviction; and grafting's arithmetic."""
+"""The cache of loads with empty loads: complete or absent, limits, eviction; and the arithmetic of grafting."""
 
 import json
 import os
@@ -37,7 +37,7 @@ DAY = 86400.0
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
-    monkeypatch.setattr(lock, "runtime_directory", lambda: tmp_path)  # a run that measures is no concern of these
+    monkeypatch.setattr(lock, "runtime_directory", lambda: tmp_path)  # a concurrent run is irrelevant to these tests
     make_directory(tmp_path / "datasets")
     yield tmp_path / "datasets"
     for name in cache.held():
@@ -88,7 +88,7 @@ def test_what_loads_could_take_is_the_limit_or_the_disk_with_what_they_have_now(
     monkeypatch.setattr(disk_space, "free_bytes", lambda: 1000 * MB)
     spare = disk_space._SPARE_BYTES  # pyright: ignore[reportPrivateUsage]
     disk_space.set_limit(10_000 * MB)
-    assert disk_space.available() == 1300 * MB - spare  # the disk is the less
+    assert disk_space.available() == 1300 * MB - spare  # free disk space is the tighter limit
     disk_space.set_limit(400 * MB)
     assert disk_space.available() == 400 * MB
     make_load("two", size=200 * MB)
@@ -125,7 +125,7 @@ def test_a_load_in_the_making_is_not_there_yet_and_nobody_waits_who_only_looks()
         assert cache.hold("one", wait=False) is None
 
 
-# Of each step that it is told forks a child, which is killed there, and says how that ended.
+# For each requested step it forks a child, which is killed there, and reports its end.
 STOPPED_AT = """
 import os, pathlib, signal, subprocess, sys
 from octavo import home
@@ -165,7 +165,7 @@ for line in sys.stdin:
 
 @contextmanager
 def stopping(doing: str) -> Generator[Callable[[int], int], None, None]:
-    """Does it in a process that is killed before the step of a number, and gives its exit code; one Python for all."""
+    """Does it in a process that is killed before the step of a number, and yields its exit code; one Python for all."""
     forker = subprocess.Popen(
         [sys.executable, "-c", STOPPED_AT, doing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -204,7 +204,7 @@ def test_kill_9_between_any_two_steps_leaves_a_whole_load_or_none(doing: str, pl
 
 
 def room_for(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the disk had so much free; what goes adds to it."""
+    """Simulates this much free disk space; removed loads add to it."""
     everything = sum(load.size for load in cache.list_loads())
     monkeypatch.setattr(
         disk_space, "free_bytes", lambda: free + everything - sum(load.size for load in cache.list_loads())
@@ -290,7 +290,7 @@ def test_room_is_made_or_nothing_is_removed(loads: list[tuple[int, bool]], size:
         try:
             removed = disk_space.make_room(
                 "next", size * MB, size * MB, cast(Journal, None)
-            )  # what would use it is above
+            )  # the function that would use it is patched above
         except HostError:
             assert entries == before
             least = {name: load for name, load in before.items() if name in held}
@@ -366,7 +366,7 @@ def test_nothing_or_what_does_not_exist_is_no_choice(wrong: dict[str, object]) -
     assert names() == ["one"]
 
 
-# What pg_controldata of PostgreSQL 18 prints, shortened.
+# The output of pg_controldata of PostgreSQL 18, shortened.
 CONTROL = """\
 Database cluster state:               shut down
 Latest checkpoint location:           1/2B0000D8
@@ -417,7 +417,7 @@ def test_the_new_wal_begins_beyond_every_page_at_one_place(position: int, segmen
     begin = control.position_after(before)
     assert begin > position
     assert begin % segment == 0
-    assert begin >= 2 * segment  # beyond a new cluster's own first segment, which pg_resetwal leaves behind
+    assert begin >= 2 * segment  # after a new cluster's first segment, which pg_resetwal leaves behind
     name = control.wal_file(1, begin, segment)
     assert re.fullmatch("[0-9A-F]{24}", name)
     in_id, number = int(name[8:16], 16), int(name[16:], 16)
@@ -458,7 +458,7 @@ def test_a_loads_name_knows_what_it_depends_on_and_nothing_else(
 
 def test_a_copy_takes_its_load_and_its_wal() -> None:
     spec = DatasetSpec((), 64 * MB, 100 * MB, True, 1)
-    assert spec.recycled_segments == 2  # min_wal_size allows no fewer
+    assert spec.recycled_segments == 2  # the minimum that min_wal_size allows
     assert spec.wal_bytes == 3 * 64 * MB
 
 

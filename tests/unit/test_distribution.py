@@ -1,4 +1,4 @@
-"""What the single file is made of, and what it loads from memory."""
+"""The contents of the single file, and what it loads from memory."""
 
 import ast
 import doctest

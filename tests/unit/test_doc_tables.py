@@ -1,4 +1,4 @@
-"""The tables of the docs say what the code says; when this fails: script/doc-tables --write."""
+"""The tables of the docs match the code; if this fails: script/doc-tables --write."""
 
 from tests import doc_tables
 

@@ -1,4 +1,4 @@
-"""The doctests of the product's modules are its small specification."""
+"""The doctests of Octavo's modules serve as their specification."""
 
 import doctest
 import importlib
@@ -16,7 +16,7 @@ def _modules() -> list[str]:
 
 
 def _has_examples(name: str) -> bool:
-    """Whether its text has any: to look for examples in what has none takes a tenth of a second a module."""
+    """Whether its text has any: to search for examples in a module without any takes a tenth of a second."""
     spec = find_spec(name)
     assert spec is not None and spec.origin is not None
     return b">>> " in Path(spec.origin).read_bytes()

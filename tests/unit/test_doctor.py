@@ -136,7 +136,7 @@ def test_a_setting_of_a_managed_service_is_set_there() -> None:
              "server.managed": "Google Cloud SQL: database flag"}  # fmt: skip
     for more, first in (
         ({}, "random_page_cost = 1.1   # Google Cloud SQL: database flag"),
-        # A role of that name may come from a dump.
+        # A role with that name may come from a dump.
         ({"host.memory.page_bytes": 4096}, "ALTER SYSTEM SET random_page_cost = '1.1';"),
     ):
         results = report.part("x", read_facts(facts | more))["results"]

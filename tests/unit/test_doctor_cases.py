@@ -1,4 +1,4 @@
-"""Described hosts: which findings each must give, and which it must not."""
+"""Described hosts: the findings that each must give, and those that it must not give."""
 
 import json
 from pathlib import Path

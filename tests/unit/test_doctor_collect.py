@@ -185,7 +185,7 @@ def test_live_facts_are_differences() -> None:
     none = Facts(live_facts(LiveCounters(10.0, None, None, None, None), after, None))
     for name in ("device.reads", "server.reads", "swapped_pages", "server.fetched_bytes"):
         assert none[f"live.{name}_per_second"].unknown
-    # Statistics that were reset meanwhile are no negative rate.
+    # Statistics that were reset meanwhile do not give a negative rate.
     assert (
         Facts(live_facts(after, LiveCounters(14.0, None, None, ServerCounters(0, 0), 0), None))[
             "live.server.reads_per_second"
@@ -201,7 +201,7 @@ def test_live_facts_are_differences() -> None:
         (words(LDAXR, STLXR), (0, 2)),
         (words(LDR, LDAPR, 0xD503201F), (0, 0)),
         (words(LDAXR, STLXR, CASAL, LDR), (1, 2)),
-        # Not aligned: no instruction.
+        # Not aligned: not an instruction.
         (b"\0" + words(CASAL) + b"\0\0\0", (0, 0)),
         (b"", (0, 0)),
     ],
@@ -232,10 +232,10 @@ def test_servers_are_found_by_their_sockets(tmp_path: Path) -> None:
         other.bind(str(tmp_path / "x,example.invalid/.s.PGSQL.5433"))
         rows = [
             f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5433",
-            f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5434",  # gone, or in another container
+            f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5434",  # removed, or in another container
             f"0: 2 0 00000000 0001 03 1 {tmp_path}/.s.PGSQL.5433",  # a connection
             "0: 2 0 00010000 0001 01 1 /run/dbus/system_bus_socket",
-            f"0: 2 0 00010000 0001 01 1 {tmp_path}/x,example.invalid/.s.PGSQL.5433",  # libpq would take two hosts
+            f"0: 2 0 00010000 0001 01 1 {tmp_path}/x,example.invalid/.s.PGSQL.5433",  # two hosts for libpq
             "0: 2 0 00010000 0001 01 1",
         ]
         plant(tmp_path, {"net/unix": "Num RefCount Protocol Flags Type St Inode Path\n" + "\n".join(rows)})

@@ -1,4 +1,4 @@
-"""`octavo doctor` on facts of a file: formats, exit codes, what it refuses."""
+"""`octavo doctor` on facts from a file: formats, exit codes, refused input."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_the_verdict_comes_first_then_the_stack_then_the_worst_finding() -> None
     _, text = doctor("--facts", PAGES)
     assert text.startswith("PostgreSQL 15.0 at rhel8-arm-64kb.json: 3 warnings\n")
     assert text.index("CPU memory page") < text.index("WARNING kernel-page") < text.index("WARNING cloud-volume")
-    # Lines to be copied are whole, however narrow the terminal.
+    # Lines to be copied are not wrapped, however narrow the terminal.
     assert "\n      dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q" in text
 
 
@@ -63,7 +63,7 @@ def test_the_formats(tmp_path: Path) -> None:
     assert report["findings"] == {"error": 0, "warning": 3, "note": 0}
     again = tmp_path / "report.json"
     again.write_text(text)
-    # A report has its facts in it: they can be examined elsewhere.
+    # A report contains its facts: they can be examined elsewhere.
     assert json.loads(doctor("--facts", str(again), "--format", "json")[1])["findings"] == report["findings"]
     code, text = doctor("--compare", str(again), str(again))
     assert code == 0 and text.startswith("no finding was added, resolved or changed\nstays: kernel-page at")

@@ -74,7 +74,7 @@ def result(rule: str, changes: dict[str, Any]) -> Result:
 
 
 def fix(rule: str, changes: dict[str, Any]) -> list[str]:
-    """The lines of a finding, as a running server gets them."""
+    """The lines of a finding, for a running server."""
     lines: list[str] = result(rule, changes).as_dict()["fix"]
     return lines
 
@@ -96,15 +96,15 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("kernel-page", {"host.fs.block_bytes": {"unknown": "nfs does not say"}}, "ok"),
         ("read-amplification", IDLE_LIVE, "ok"),
         ("read-amplification", IDLE_LIVE | {"live.server.reads_per_second": 3.0}, "not applicable"),
-        # A base backup reads as much, and pages are not larger than blocks.
+        # A base backup reads this much, and pages are not larger than blocks.
         ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 90.0 * MB}, "ok"),
         ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB,
                                             "host.memory.page_bytes": 64 * kB}, "warning"),
-        # What a transaction has read is counted when it ends.
+        # The reads of a transaction are counted when it ends.
         ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB,
                                             "host.memory.page_bytes": 64 * kB, "live.seconds": 2.0,
                                             "live.server.long_transactions": True}, "unknown"),
-        # Without it the kernel reads a page at a time, for an I/O worker as well.
+        # Without it the kernel reads one page at a time, for an I/O worker as well.
         ("readahead", {"host.device.readahead_bytes": 0}, "warning"),
         ("readahead", {"host.device.readahead_bytes": 32 * kB, "host.memory.page_bytes": 64 * kB}, "warning"),
         ("readahead", {"host.device.readahead_bytes": 0, "setting.debug_io_direct": "data"}, "not applicable"),
@@ -138,7 +138,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("raid-stripe", {}, "not applicable"),
         ("raid-stripe", RAID, "ok"),
         ("raid-stripe", RAID | {"host.fs.options": "rw,noquota"}, "note"),
-        # Made before the RAID grew.
+        # The filesystem was made before the RAID grew.
         ("raid-stripe", RAID | {"host.fs.options": "rw,sunit=1024,swidth=3072"}, "note"),
         ("raid-stripe", RAID | {"host.fs.type": "ext4"}, "unknown"),
         ("raid-stripe", RAID | {"host.raid.level": "raid1", "host.raid.stripe_bytes": 0, "host.raid.chunk_bytes": 0},
@@ -150,7 +150,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
                                             "live.device.written_bytes_per_second": 8.0 * MB}, "ok"),
         ("cloud-volume", BUSY | {"host.device.model": "Samsung SSD"}, "not applicable"),
         ("cloud-volume", EBS, "ok"),
-        # More than gp2 has of its own, and less than gp3 has as it comes: which of them it is cannot be seen.
+        # More than gp2 provides, and less than gp3 has by default: which of them it is cannot be determined.
         ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0}, "ok"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 3300.0}, "warning"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 590.0}, "warning"),
@@ -173,7 +173,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 10000.0}, "ok"),
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 2200.0,
                                    "live.device.read_bytes_per_second": 278.0 * MB}, "warning"),
-        # A page of 64 kB has dirty blocks of 4 kB of its own.
+        # A page of 64 kB has separately dirty blocks of 4 kB.
         ("wal-block", {"host.memory.page_bytes": 64 * kB}, "ok"),
         ("wal-block", {"host.fs.block_bytes": 16 * kB}, "note"),
         ("wal-block", {"host.fs.block_bytes": 128 * kB}, "note"),
@@ -188,7 +188,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("block-sizes", {"setting.wal_block_size": 16 * kB}, "note"),
         ("io-combine-limit", {"setting.io_combine_limit": 256 * kB}, "note"),
         ("io-combine-limit", {"setting.io_combine_limit": 16 * kB}, "note"),
-        # 128 blocks are the most at 1 kB blocks as well, and 128 kB the default.
+        # 128 blocks are the maximum at 1 kB blocks as well, and 128 kB the default.
         ("io-combine-limit", {"setting.block_size": kB}, "ok"),
         # In 17 they are 32.
         ("io-combine-limit", {"setting.block_size": kB, "setting.io_combine_limit": 32 * kB,
@@ -201,7 +201,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("prefetch", {"setting.effective_io_concurrency": 1, "host.device.rotational": True}, "not applicable"),
         ("prefetch", {"host.device.rotational": {"unknown": "another host"}}, "ok"),
         ("scan-requests", SMALL_READS, "note"),
-        # Nothing limits them: what is read are the gaps between cached blocks.
+        # Nothing limits them: the additional reads are the gaps between cached blocks.
         ("scan-requests", SMALL_READS | {"setting.io_combine_limit": 128 * kB}, "ok"),
         ("scan-requests", SMALL_READS | {"server.scans.hits": 10**7}, "ok"),
         ("scan-requests", SMALL_READS | {"setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB},
@@ -221,11 +221,11 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("huge-pages-group", {"host.huge.group_limits": [group(64 * GB, 33 * GB)]}, "ok"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0)], "setting.huge_pages": "off"}, "ok"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0, page=GB)]}, "ok"),
-        # A limit on reservations refuses mmap: try falls back, on does not start.
+        # A limit on reservations refuses mmap: with try the server falls back, with on it does not start.
         ("huge-pages-group", {"host.huge.group_limits": [group(0, reservations=True)]}, "error"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0, reservations=True)], "setting.huge_pages": "try"},
          "ok"),
-        # Without free pages mmap fails first, and try falls back.
+        # Without free pages mmap fails first, and with try the server falls back.
         ("huge-pages-group", {"host.huge.group_limits": [group(0)], "host.huge.pools": [pool()], **SMALL_PAGES}, "ok"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0)], "host.huge.pools": [pool(total=40000, free=40000)],
                               **SMALL_PAGES}, "error"),
@@ -236,7 +236,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "host.thp.shmem": "always"}, "ok"),
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=2, free=2)], "setting.max_connections": 5},
          "warning"),
-        # The rest of a pool that another server uses.
+        # The rest of the pool is used by another server.
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=20, free=2)], "setting.max_connections": 5}, "ok"),
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.huge_pages": "off"}, "warning"),
         ("huge-pages", SMALL_PAGES | {"host.machine": "s390x"}, "unknown"),
@@ -279,7 +279,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("page-tables", SMALL_PAGES | {"setting.max_connections": 2000, "host.process.page_tables_bytes": 10 * GB},
          "error"),
         ("page-tables", SMALL_PAGES | {"setting.max_connections": 100}, "ok"),
-        # Transparent ones may come or not: what there is now decides.
+        # Transparent ones are not guaranteed: the current number decides.
         ("page-tables", SMALL_PAGES | {"setting.max_connections": 1000, "host.thp.shmem": "always"}, "ok"),
         ("page-tables", SMALL_PAGES | {"host.process.page_tables_bytes": 10 * GB, "host.thp.shmem": "always"},
          "warning"),
@@ -293,7 +293,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 0,
                  "host.memory.available_bytes": 5 * GB}, "warning"),
         ("oom", {"host.memory.overcommit": 0, "host.process.children_oom_adj": -1000}, "note"),
-        # MemoryMax= of a unit: the group's own killer comes whatever the machine promises.
+        # MemoryMax= of a unit: the group's own OOM killer acts whatever the machine promises.
         ("oom", {"host.memory.group_limit_bytes": 64 * GB, "host.process.postmaster_oom_adj": 0}, "note"),
         ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 1000,
                  "host.container": "Kubernetes"}, "warning"),
@@ -321,7 +321,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("work-mem", {"setting.work_mem": 512 * MB}, "note"),
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB}, "note"),
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB, "setting.autovacuum_work_mem": 64 * MB}, "ok"),
-        # Before 17 vacuum takes 1 GB at most.
+        # Before 17 vacuum uses 1 GB at most.
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB, "server.version_number": 160004}, "ok"),
         ("work-mem", {"setting.shared_buffers": 200 * GB}, "not applicable"),
         ("work-mem", {"setting.work_mem": GB}, "warning"),
@@ -357,7 +357,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
                               "host.device.physical_sector_bytes": {"unknown": "no device"}}, "error"),
         # On a standby it matters once it is promoted.
         ("full-page-writes", {"setting.full_page_writes": False, "server.in_recovery": True}, "warning"),
-        # PostgreSQL does not ask for it (RWF_ATOMIC).
+        # PostgreSQL does not request it (RWF_ATOMIC).
         ("full-page-writes", {"setting.full_page_writes": False, "host.device.atomic_write_bytes": 16 * kB}, "error"),
         ("full-page-writes", {"setting.full_page_writes": False, "setting.block_size": 4 * kB}, "ok"),
         ("full-page-images", {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**6}, "note"),
@@ -373,7 +373,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2160, "server.checkpoints.requested": 1080}, "ok"),
         # Four backups a day.
         ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2860, "server.checkpoints.requested": 40}, "ok"),
-        # Requested, but no more often than by time: backups, or CHECKPOINT by hand.
+        # Requested, but no more often than by time: backups, or manual CHECKPOINTs.
         ("checkpoints", {"server.checkpoints.requested": 60, "server.checkpoints.timed": 10}, "ok"),
         ("checkpoints", {"server.in_recovery": True}, "not applicable"),
         ("checksums", {"setting.data_checksums": False}, "note"),
@@ -384,7 +384,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("lse", {}, "not applicable"),
         ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
                  "host.process.atomics": {"value": {"lse": 0, "exclusive": 80}}}, "warning"),
-        # Outline atomics: both are there, and the CPU decides.
+        # Outline atomics: both variants are present, and the CPU decides.
         ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
                  "host.process.atomics": {"value": {"lse": 60, "exclusive": 80}}}, "ok"),
         # Helpers that nothing calls have LSE instructions too.
@@ -400,7 +400,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.drivers": ["acpi-cpufreq"]}, "note"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"]}, "ok"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.preferences": ["power"]}, "note"),
-        # Pages of hugetlb are passed over, and 2 moves them between fast and slow memory only.
+        # Pages of hugetlb are skipped, and 2 only moves them between fast and slow memory.
         ("numa", {"host.numa.balancing": 1}, "ok"),
         ("numa", SMALL_PAGES | {"host.numa.balancing": 1}, "note"),
         ("numa", SMALL_PAGES | {"host.numa.balancing": 2}, "ok"),
@@ -430,7 +430,7 @@ def test_every_rule_has_a_finding_in_the_table() -> None:
 
 
 def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
-    """A number in its cost, a line to use as it is, what makes it hold, a check, evidence, a source."""
+    """A number in its cost, a line to use as it is, how to put it into effect, a check, evidence, a source."""
     marks: list[Any] = test_a_rule.pytestmark  # pyright: ignore[reportFunctionMemberAccess]
     for rule, changes, expected in marks[0].args[1]:
         if expected not in ("error", "warning", "note"):
@@ -499,7 +499,7 @@ def test_the_cost_is_that_of_this_host(rule: str, changes: dict[str, Any], words
 
 def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     found = fix("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=10, free=4)]})
-    # Six of the pool are somebody else's.
+    # Six pages of the pool belong to another process.
     assert found[0].startswith("echo 'vm.nr_hugepages = 16902' > /etc/sysctl.d/")
     assert found[1].startswith("cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # restart only when it "
                                "prints 16902:")  # fmt: skip
@@ -536,7 +536,7 @@ def test_more_buffers_need_more_huge_pages_first() -> None:
 
 def test_a_pod_is_guaranteed_what_a_node_can_give() -> None:
     pod = {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 1000, "host.container": "Kubernetes"}
-    each = "{memory: 98304Mi, cpu: 24}"  # three quarters of the node, which four times 33 GB are more than
+    each = "{memory: 98304Mi, cpu: 24}"  # three quarters of the node, less than four times 33 GB
     assert fix("oom", pod)[1] == f"resources: {{requests: {each}, limits: {each}}}"
     each = "{memory: 4096Mi, cpu: 2}"
     for name in ("host.cpu.group_cores", "host.cpu.allowed_cores"):
@@ -578,7 +578,7 @@ def test_swap_is_read_back_only_into_memory_that_is_free() -> None:
 
 
 def test_the_unit_is_the_postmasters() -> None:
-    """postgresql.service is a target on Debian, and another server's beside postgresql-17.service."""
+    """postgresql.service is a target on Debian, and another server's unit in addition to postgresql-17.service."""
     old = {"setting.io_method": "io_uring", "host.process.memlock_bytes": 64 * kB, "host.kernel": "5.10.0-28-amd64"}
     group = {"host.process.oom_group": True, "host.process.postmaster_oom_adj": 0, "host.memory.overcommit": 0}
     for rule, changes in (("memlock", old), ("oom-group", group), ("oom", group)):
@@ -624,7 +624,7 @@ def test_what_takes_the_memory_is_what_is_made_smaller() -> None:
 
 
 def test_limits_of_requests_are_set_not_reset() -> None:
-    """RESET leaves what postgresql.conf says."""
+    """RESET returns to the value in postgresql.conf."""
     assert fix("io-combine-limit", {"setting.io_combine_limit": 16 * kB})[0] == (
         "ALTER SYSTEM SET io_combine_limit = '128kB';"
     )
@@ -634,7 +634,7 @@ def test_limits_of_requests_are_set_not_reset() -> None:
 
 
 def test_a_server_starts_with_its_larger_wal_segments() -> None:
-    """Two segments are the least that min_wal_size and max_wal_size may be."""
+    """Two segments are the minimum of min_wal_size and max_wal_size."""
     much = {"server.wal.bytes": 20000 * GB, "setting.max_wal_size": GB, "setting.min_wal_size": 80 * MB}
     lines = fix("wal-segment", much)
     assert lines[0] == "ALTER SYSTEM SET min_wal_size = '512MB';"
@@ -646,7 +646,7 @@ def test_a_server_starts_with_its_larger_wal_segments() -> None:
 @pytest.mark.parametrize(
     ("options", "mount", "line", "takes"),
     [
-        # Mounting it with a stripe that it was not made for is refused, and stops the boot if fstab says so.
+        # Mounting with a stripe for which it was not made is refused, and stops the boot if it is in fstab.
         ("rw", "/data", "mkfs.xfs -d su=524288,sw=4 DEVICE", "a new filesystem"),
         ("rw,sunit=384,swidth=768", "/data", "mkfs.xfs -d su=524288,sw=4 DEVICE", "a new filesystem"),
         # The RAID has grown.
@@ -669,7 +669,7 @@ def test_an_xfs_is_realigned_by_mount_options_only_where_it_takes_them(
     [
         (50, 64 * GB, "echo 'vm.overcommit_ratio = 70' > "),
         (90, 115 * GB, "echo 'vm.overcommit_ratio = 95' > "),
-        # overcommit_kbytes is in force. The memory less 17,000 huge pages is what may be promised.
+        # overcommit_kbytes is in force. The limit for promises is the memory without the 17,000 huge pages.
         (0, 64 * GB, f"echo 'vm.overcommit_kbytes = {int(64 * GB + 0.2 * (128 * GB - 17000 * 2 * MB)) // kB}' > "),
         (100, 128 * GB, "# all of the memory is committed"),
         (0, 128 * GB, "# all of the memory is committed"),
@@ -681,14 +681,14 @@ def test_strict_overcommit_is_never_made_stricter(ratio: int, limit: int, line: 
 
 
 def test_an_empty_host_finds_nothing() -> None:
-    rules = [rule for name, rule in RULES.items() if name != "predicted-block"]  # which needs a trace, no host
+    rules = [rule for name, rule in RULES.items() if name != "predicted-block"]  # it needs a trace, not a host
     results = examine(Facts(), rules)
     assert {one.status for one in results} == {"unknown"}
     assert all("not examined" in one.text for one in results)
 
 
 def test_docs_list_the_rules_as_they_are() -> None:
-    """When this fails: octavo doctor --explain all --format md, into docs/doctor.md."""
+    """If this fails: octavo doctor --explain all --format md, into docs/doctor.md."""
     page = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
     assert page.partition("## The rules\n")[2].strip() == table(RULES.values())
     for rule in RULES.values():

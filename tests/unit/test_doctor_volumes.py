@@ -1,4 +1,4 @@
-"""Servers whose files are on several volumes: what is found of each, and how reports name it."""
+"""Servers whose files are on several volumes: the findings for each, and how reports name the volumes."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_what_the_planner_assumes_is_set_for_the_tablespaces_of_a_volume() -> No
     found = finding.as_dict()
     assert found["fix"] == ['ALTER TABLESPACE "fast" SET (random_page_cost = 1.1);']
     assert (found["takes"], found["check"]) == ("now", "SELECT spcname, spcoptions FROM pg_tablespace;")
-    # Without one of its own, the server's setting is what is used there.
+    # Without a setting of its own, a tablespace uses the server's.
     rows = [{**row, "tablespaces": ['Fast "2"']} if row["number"] == 3 else row for row in VOLUMES["host.volumes"]]
     (other,) = (one for one in results("prefetch", {
         "host.volumes": rows, "setting.effective_io_concurrency": 1, "host.device.rotational": True,
@@ -129,7 +129,7 @@ def test_volumes_that_a_file_makes_up_are_none(value: Any) -> None:
     assert examine(read_facts(ONE | {"host.volumes": value}), [RULES["kernel-page"]])[0].status == "ok"
 
 
-# What follows asks the kernel: /proc is on another filesystem than any directory for tests.
+# The next tests ask the kernel: /proc is on another filesystem than any directory for tests.
 def told(*rows: dict[str, Any]) -> Fact:
     ours: list[dict[str, Any]] = [{"name": name, "location": "", "options": {}} for name in ("pg_default", "pg_global")]
     return Fact("server.tablespaces", [*ours, *rows], "pg_tablespace")
@@ -192,7 +192,7 @@ def test_nothing_that_a_user_has_mounted_is_entered(
 
 def test_a_server_that_is_not_asked_has_its_links(directory: Path) -> None:
     (directory / "pg_tblspc/16400").symlink_to("/proc")
-    (directory / "pg_tblspc/16401").mkdir()  # one in place
+    (directory / "pg_tblspc/16401").mkdir()  # a tablespace in place, without a link
     (directory / "pg_tblspc/.hidden").symlink_to("/sys")
     for fact in (None, Fact("server.tablespaces", unknown="refused")):
         _, there = volumes_of(Facts(volume_facts(directory, fact)[0])["host.volumes"].value)

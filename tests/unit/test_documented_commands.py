@@ -1,5 +1,5 @@
-"""Every `octavo …` line in a code block of README.md and docs/ is one that the command line accepts, and every block
-marked as shell is one that bash can read."""
+"""The command line accepts every `octavo …` line in a code block of README.md and docs/, and bash can parse every block
+marked as shell."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\s*(?:\$ )?(?:sudo )?(?:\./)?octavo (.*)$")
-_OPTIONAL = re.compile(r"(?<=\s)\[[^\]]*\]")  # of a synopsis
+_OPTIONAL = re.compile(r"(?<=\s)\[[^\]]*\]")  # in a synopsis
 _PIPES = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>")
 
 
@@ -34,7 +34,7 @@ def commands(page: Path) -> list[str]:
 
 
 def arguments_of(command: str) -> list[str]:
-    """Its words as a shell splits them, up to a pipe, a redirection or a comment."""
+    """The words of the command as a shell splits them, up to a pipe, a redirection or a comment."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words: list[str] = []
@@ -45,12 +45,12 @@ def arguments_of(command: str) -> list[str]:
     return words
 
 
-# `octavo` with all its commands, made once: it takes a moment.
+# `octavo` with all its commands, created once because it takes a moment.
 _whole = cache(lambda: typer.main.get_command(app))
 
 
 def refusal(arguments: list[str]) -> str | None:
-    """Why `octavo` would not accept them, or None; parses and runs nothing."""
+    """Why `octavo` would not accept the arguments, or None; parses without running anything."""
     command = _whole()
     name, words = "octavo", list(arguments)
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:

@@ -1,4 +1,4 @@
-"""Emptied caches: by the kernel's switch where it may be used, else file by file; what is left is told."""
+"""Dropped caches: by the kernel's switch if permitted, otherwise file by file; what remains is reported."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_the_kernels_switch_is_used_and_what_stays_is_told(data: Path, tmp_path:
     plant(tmp_path, {"sys/vm/drop_caches": "0\n"})
     told = drop_caches(data, proc=tmp_path)
     assert (tmp_path / "sys/vm/drop_caches").read_text() == "3"
-    # A planted switch empties nothing.
+    # A planted switch does not drop anything.
     assert told in ({"caches_emptied_by": "drop_caches", "cached_bytes_left": left} for left in (3 * MB, None))
 
 

@@ -1,4 +1,4 @@
-"""What a run will take is told before it begins: everything that takes time is in it."""
+"""The estimate of a run's needs before it begins: everything that takes time is included."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def a_trial(regime: str, *settings: str) -> float:
         ((), 300),
         (('checkpoint_timeout = "1min"',), 60),
         (("checkpoint_timeout = 90",), 90),
-        (('checkpoint_timeout = "bogus"',), 300),  # PostgreSQL refuses it later, and says so
+        (('checkpoint_timeout = "bogus"',), 300),  # PostgreSQL refuses it later, with a message
     ],
 )
 def test_the_way_to_a_steady_regime_takes_checkpoint_cycles(settings: tuple[str, ...], cycle: float) -> None:
@@ -78,7 +78,7 @@ def test_loads_that_are_filled_alike_are_copies_of_the_first() -> None:
 
 
 def test_repetitions_of_invalid_trials_are_told_apart() -> None:
-    """A cell is repeated once, a baseline or control twice; as part of the time they would be an exaggeration."""
+    """A cell is repeated once, a baseline or control twice; to include them in the estimate would exaggerate it."""
     plan = small_plan()
     cells = make_cells(plan)
     needs = estimate(plan, cells, workloads.find(plan.workload))
@@ -91,7 +91,7 @@ def test_repetitions_of_invalid_trials_are_told_apart() -> None:
 
 @pytest.fixture
 def four_servers_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host whose memory has room for four of the small plan's servers at once, and disk for all."""
+    """A host with memory for four of the small plan's servers at once, and disk space for all."""
     levels = make_cells(small_plan())[0].levels
     one = parse_size(levels["shared_buffers"]) + find("pgbench").database_bytes(levels) + 128 * 1024**2
 
@@ -107,7 +107,7 @@ def four_servers_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_six_sizes(interleave: str, **levels: list[str]) -> RunEstimate:
-    """The estimate of a condition with 6 data blocks and a control; rounds: 4."""
+    """The estimate of a condition with 6 data blocks and a control, in 4 rounds."""
     sizes = ["1kB", "2kB", "4kB", "8kB", "16kB", "32kB"]
     text = {"rounds = 4\n": f'rounds = 4\ninterleave = "{interleave}"\n'}
     plan = changed_plan(text, data_block=sizes, mode=["read-only"], **levels)
@@ -116,7 +116,7 @@ def of_six_sizes(interleave: str, **levels: list[str]) -> RunEstimate:
 
 @pytest.mark.usefixtures("four_servers_fit")
 def test_baselines_and_controls_of_each_group_of_cells_are_counted() -> None:
-    """Five sizes beside a baseline and a control, two of them at a time: three groups, each with both."""
+    """Five sizes in addition to a baseline and a control, two of them at a time: three groups, each with both."""
     grouped, singly = of_six_sizes("slices"), of_six_sizes("trials")
     assert (singly.trials, singly.again, singly.uncounted) == (4 * 7, 0, False)
     assert (grouped.trials, grouped.again, grouped.uncounted) == (4 * (5 + 3 * 2), 4 * 2 * 2, False)
@@ -132,11 +132,11 @@ def test_groups_that_huge_pages_force_are_said_to_be_uncounted() -> None:
 def test_baselines_of_parts_that_the_disk_forces_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cells(small_plan())[0]
     workload = find("pgbench")
-    # Room for the datasets of a baseline, its control and two more cells.
+    # Space for the datasets of a baseline, its control and two more cells.
     room = int(4.5 * bytes_of_load(workload, cell.levels)) + bytes_of_copy(workload, cell.levels)
     monkeypatch.setattr(disk_space, "available", lambda: room)
     assert of_six_sizes("trials").again == 4 * 2 * 2
-    monkeypatch.setattr(disk_space, "available", lambda: 0)  # the run says so itself
+    monkeypatch.setattr(disk_space, "available", lambda: 0)  # the run reports this itself
     assert of_six_sizes("trials").again == 0
 
 

@@ -1,4 +1,4 @@
-"""The order of trials, and resuming, on a bench and a clock without time."""
+"""The order of trials, and resuming, on a bench and a clock that take no time."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_a_resume_that_may_do_less_keeps_the_rounds_that_are_complete(laboratory
 def test_a_round_in_parts_has_each_parts_baselines_and_goes_on_where_it_was(tmp_path: Path, moment: int) -> None:
     plan = small_plan(data_block=["2kB", "4kB", "8kB", "16kB"])
     laboratory = Laboratory(tmp_path / "store.sqlite", plan)
-    laboratory.bench.room = 3  # the baseline's and the control's dataset and one more
+    laboratory.bench.room = 3  # the datasets of the baseline, the control and one more
     laboratory.bench.die_at = moment
     with pytest.raises(KeyboardInterrupt):
         laboratory.execute()

@@ -57,7 +57,7 @@ def test_a_run_with_one_failed_trial_is_a_failure_and_with_one_invalid_trial_is_
 
 
 def as_runs_are(laboratory: Laboratory) -> Undecided:
-    """What is open, as a run has it."""
+    """The open cells, as in a run."""
     record = RunRecord("run", "", "running", "", SEED, 0.0, None, {}, "", "", {"tps": {}}, {})
     return forecaster(record, laboratory.plan, laboratory.cells)
 
@@ -94,7 +94,7 @@ def test_other_conditions_go_on_and_what_was_given_up_comes_back_on_request(tmp_
 
     assert (rounds(slow, "invalid"), rounds(other, "ok")) == ({1, 2, 3}, {1, 2, 3, 4, 5})
     begun = [event for event in laboratory.events if isinstance(event, RoundStarted)]
-    # What is given up has no verdict, and nothing of the other condition is decided before the end of a fixed plan.
+    # A cell that is given up has no verdict, and no other condition is decided before the end of a fixed plan.
     assert [(event.undecided, event.decided) for event in begun] == [(2, 0), (2, 0), (2, 0), (1, 0), (1, 0)]
     laboratory.bench.too_slow = set()
     laboratory.execute(undecided=as_runs_are(laboratory), retry=True)
@@ -121,7 +121,7 @@ def test_a_cell_that_cannot_run_here_is_skipped_once_with_its_reason(laboratory:
     laboratory.execute()
     skipped = [trial for trial in laboratory.trials() if trial.cell == refused]
     assert [(trial.status, trial.reason) for trial in skipped] == [("skipped", "needs root")]
-    # its condition has nothing left to compare; the other one has three cells
+    # its condition has no other cell to compare; the other one has three cells
     assert len(laboratory.trials()) == 3 * 4 + 1
 
 
@@ -149,7 +149,8 @@ def test_a_failing_cell_does_not_end_the_run_and_is_repeated_on_request(laborato
     before = laboratory.trials()
     laboratory.execute(retry=True)
     again = laboratory.trials()[len(before) :]
-    # a ratio is taken within a part: the cell comes with its baseline and control, in every round that lacks it
+    # a ratio is computed within a part: the cell is measured with its baseline and control, in every round that lacks
+    # it
     expected = {cell.id for cell in laboratory.cells if cell.condition == broken.condition}
     for number in range(1, 5):
         assert {trial.cell for trial in again if (trial.round, trial.part) == (number, 2)} == expected

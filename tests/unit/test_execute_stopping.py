@@ -27,10 +27,10 @@ def test_the_most_rounds_end_an_undecided_run(laboratory: Laboratory) -> None:
 def test_no_round_begins_that_the_budget_has_no_room_for(tmp_path: Path) -> None:
     plan = small_plan().model_copy(update={"budget": "200s"})
     laboratory = Laboratory(tmp_path / "store.sqlite", plan)
-    # a round of six trials takes sixty seconds: three of them fit 200 s, and the most rounds do not count
+    # a round of six trials takes sixty seconds: three of them fit into 200 s, and the limit of rounds has no effect
     assert laboratory.execute().ending == "budget"
     assert {trial.round for trial in laboratory.trials()} == {1, 2, 3}
-    assert laboratory.execute().ending == "budget"  # what earlier sessions used is not given back
+    assert laboratory.execute().ending == "budget"  # time used by earlier sessions is not given back
     assert len(laboratory.trials()) == 18
     laboratory.store.close()
 
@@ -63,7 +63,7 @@ def test_the_budget_goes_to_the_condition_that_is_nearest_to_an_answer(tmp_path:
             laboratory.execute()
     assert laboratory.execute().ending == "budget"
     rounds = {cell: {trial.round for trial in laboratory.trials() if trial.cell == cell} for cell in (near, far)}
-    # The first round is of everything, and so is the last: nothing is in reach any more.
+    # The first round is of all conditions, and so is the last: no decision is within reach any more.
     assert rounds == {near: set(range(1, 7)), far: {1, *range(7, 10)}}
     waits = [event.text for event in laboratory.events if isinstance(event, Notice) and "wait" in event.text]
     assert "read-write" in waits[0]

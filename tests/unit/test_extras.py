@@ -1,4 +1,4 @@
-"""What a production host installs is enough for the verbs that look at a running server."""
+"""The packages of a production installation are sufficient for the commands for a running server."""
 
 import ast
 import importlib
@@ -14,11 +14,11 @@ from octavo.extras import FLEET, LAB, missing_extra
 ROOT = Path(__file__).parents[2]
 # A program, and files that DuckDB loads.
 NEVER_IMPORTED = {"tpchgen_cli", "duckdb_extension_tpch"}
-# `octavo doctor --predict` is for who has the lab; without it, it says so.
+# `octavo doctor --predict` is for users of the lab; without it, it reports this.
 OF_THE_LAB = "octavo.predict"
 CORE_VERBS = ("binary", "doctor", "host", "hugepages", "io", "iotop", "watch")
 
-# Run by a Python of its own: the command line after what it may not import.
+# Run by a separate Python with the modules that it may not import, followed by the command line.
 _HIDDEN = """
 import runpy, sys
 class Hidden:
@@ -50,7 +50,7 @@ def without_lab(module: str, *arguments: str, home: Path) -> subprocess.Complete
 
 
 class _Imports(ast.NodeVisitor):
-    """The modules of Octavo that a file imports at any depth, but for those of the type checker."""
+    """The modules of Octavo that a file imports at any depth, except those for the type checker."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -67,7 +67,7 @@ class _Imports(ast.NodeVisitor):
 
 
 def import_all(names: list[str]) -> int:
-    """Imports these modules, all that they import, inside functions too, and so on; how many those are."""
+    """Imports these modules, all modules that they import, inside functions too, and so on; returns their number."""
     seen: set[str] = set()
     while names:
         name = names.pop()
@@ -77,7 +77,7 @@ def import_all(names: list[str]) -> int:
         try:
             spec = importlib.util.find_spec(name)
         except ModuleNotFoundError as error:
-            if error.name not in seen:  # below a module there is a function or a class, not a module
+            if error.name not in seen:  # below a module it is a function or a class, not a module
                 raise
             continue
         if spec is None or spec.origin is None or not spec.origin.endswith(".py"):

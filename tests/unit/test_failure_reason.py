@@ -1,4 +1,4 @@
-"""A workload's own mistake fails its trial and says where it is; what fails every trial ends the run."""
+"""A workload's own mistake fails its trial with its location; one that fails every trial ends the run."""
 
 from pathlib import Path
 

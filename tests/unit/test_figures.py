@@ -1,4 +1,4 @@
-"""What two readings of counters give: rates, totals, ratios, shares."""
+"""Figures from two readings of counters: rates, totals, ratios, shares."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_a_counter_gives_its_growth_or_nothing(before: float, after: float, seco
     if after < before:
         assert found == []
     elif after == before:
-        assert found == [0.0, 0.0, 0.0]  # a ratio to nothing is no number
+        assert found == [0.0, 0.0, 0.0]  # a ratio to zero is not a number
     else:
         assert found == [(after - before) / seconds, 1.0, after - before, (after - before) / 4]
 

@@ -1,4 +1,4 @@
-"""What the rest of a budget is spent on."""
+"""The conditions that get the rest of a budget."""
 
 import math
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_of_a_condition_the_nearest_cells_count() -> None:
         for one in (WRITE, READ)
     )
     forecast = {near[0]: 1.0, near[1]: 50.0, far[0]: 3.0, far[1]: 3.0}
-    # One cell in 40 s, against two in 120 s.
+    # One cell in 40 s, compared with two in 120 s.
     assert {cell.condition for cell in within_budget(cells, forecast, costs, 110.0)} == SECOND
     assert {cell.condition for cell in within_budget(cells, forecast, costs, 170.0)} == BOTH
 

@@ -1,4 +1,4 @@
-"""What a budget can tell, by how earlier runs scattered here."""
+"""The effect that a budget can detect, predicted from the scatter of earlier runs on this host."""
 
 import platform
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_more_rounds_reach_further_and_more_scatter_less() -> None:
         return seen.smallest
 
     assert smallest(12, 0.01) < smallest(6, 0.01) < smallest(4, 0.01) < smallest(4, 0.03)
-    assert smallest(60, 0.01, 0.01) > 2 * smallest(60, 0.01)  # loads are six, however many rounds
+    assert smallest(60, 0.01, 0.01) > 2 * smallest(60, 0.01)  # there are six loads, however many rounds
     assert reach(condition, Scatter(1e-4, 0.0), PLAN, 2) is None
     alone = small_plan()
     assert reach(conditions_of(alone, make_cells(alone), ())[0], Scatter(1e-4, 0.0), alone, 4) is not None

@@ -1,4 +1,4 @@
-"""The knob `fragmentation`, on planted trees: what it asks of a host, and what it says of memory."""
+"""The knob `fragmentation`, on planted trees: its requirements for a host, and its reports on memory."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(os.sysconf("SC_PAGE_SIZE") != 4096, reason="the 
 
 
 def no_drop(_directory: Path, _proc: Path) -> None:
-    """The host's caches stay."""
+    """Keeps the host's caches."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_without_huge_pages_or_root_it_is_refused(place: KnobTarget, monkeypatch
 
 
 def holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """Another program instead of the one that takes memory."""
+    """Replaces the program that takes memory."""
     plant(tmp_path, {"holder.py": program})
     monkeypatch.setattr(fragment_holder, "__file__", str(tmp_path / "holder.py"))
 
@@ -110,7 +110,7 @@ def test_memory_in_pieces_is_told_and_nobody_joins_them_meanwhile(
 
 
 def applied(level: str, place: KnobTarget) -> str:
-    """What an error says, of the holder that is there."""
+    """The error message with the current holder."""
     with (
         Journal() as journal,
         pytest.raises(OctavoError) as caught,
@@ -128,7 +128,7 @@ def test_why_it_failed_is_told_in_a_line(place: KnobTarget, tmp_path: Path, monk
 def test_what_was_asked_for_and_did_not_happen_is_an_error(
     place: KnobTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted kernel's memory is as whole as before."""
+    """The planted kernel's memory is not fragmented."""
     answer = '{"filled": 1073741824, "held": 2097152, "places": 512}'
     holder(tmp_path, monkeypatch, f"import sys\nprint('{answer}', flush=True)\nsys.stdin.read()\n")
     said = "fragmentation: 1 GB were fragmented, but 6 MB of 12 MB free memory are in pieces of a huge page"

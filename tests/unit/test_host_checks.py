@@ -36,7 +36,7 @@ def host(tmp_path: Path, proc: Mapping[str, str] | None = None, sys: Mapping[str
 
 
 def later(earlier: Host, files: Mapping[str, str]) -> Host:
-    """The same host one second on, with what has changed."""
+    """The same host one second later, with the changed files."""
     planted.plant(earlier.proc, files)
     after = observe_host(earlier.directory, 0.0, earlier.proc, earlier.sys).after
     after = replace(after, at=earlier.before.at + 1)
@@ -203,7 +203,7 @@ def test_a_reading_of_before_saves_the_waiting_unless_it_is_old(
 
 
 def test_a_busy_process_of_this_host_is_named(tmp_path: Path) -> None:
-    """It is no child of ours: the shell that started it has ended, and the kernel gave it to another parent."""
+    """It is not our child: the shell that started it has ended, and the kernel has reparented it."""
     loop = "import time\nwhile time.monotonic() < %f: pass" % (time.monotonic() + 20)
     started = subprocess.run(
         ["sh", "-c", 'python3 -c "$1" >/dev/null 2>&1 & echo $!', "sh", loop],

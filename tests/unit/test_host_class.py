@@ -1,4 +1,4 @@
-"""The class of a host by its disk, and the names by which plans mean it."""
+"""The class of a host by its disk, and the names of classes in plans."""
 
 import os
 from pathlib import Path
@@ -39,4 +39,4 @@ def test_the_name_that_such_a_disk_had_still_means_it() -> None:
     assert all(is_of_class(mine, wanted) for wanted in (mine, "any", "x86_64-4kB-hdd"))
     assert not any(is_of_class(mine, wanted) for wanted in ("aarch64-4kB-hdd", "x86_64-4kB-ssd", "x86_64-4kB-virtio"))
     assert not is_of_class("x86_64-4kB-hdd", mine)
-    assert not is_of_class("virtual", "hdd")  # names of a hosts file mean themselves only
+    assert not is_of_class("virtual", "hdd")  # names in a hosts file denote only themselves

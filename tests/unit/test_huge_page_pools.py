@@ -1,4 +1,4 @@
-"""What a build says of its huge pages, and how much of the host's memory that may take."""
+"""What a build reports about its huge pages, and how much of the host's memory they may use."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _MB2, _GB = 2**21, 2**30
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[int, int]]:
-    """What is asked of the kernel, which gives all of it."""
+    """The requests to the kernel, which grants all of them."""
     asked: list[Mapping[int, int]] = []
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Huge pages on planted trees: the pool's arithmetic, what boot sets, what is advised, what the postmaster shows."""
+"""Huge pages on planted trees: the pool's arithmetic, settings at boot, advice, and the postmaster's figures."""
 
 # pyright: reportPrivateUsage=false
 
@@ -87,7 +87,7 @@ def test_the_target_is_just_enough(
     own = int((used + reserved) * share)
     target = pool.target(wanted, own)
     others = used + reserved - own
-    assert target == others + wanted  # the server's own pages come free when it is restarted
+    assert target == others + wanted  # the server's own pages are freed when it is restarted
     after = max(pool.persistent, target)
     assert pool.short(wanted, own) == after - pool.persistent
     assert after - others >= wanted
@@ -102,7 +102,7 @@ def test_what_a_running_server_needs_is_counted_for_every_size() -> None:
     found = needed.running(row, [64 * KB, 2 * MB, GB], 2 * MB, 42, "")
     assert found.pages == {64 * KB: 2400, 2 * MB: 75, GB: 1}
     assert (found.version, found.page(2 * MB), found.pending) == ("18.6", 2 * MB, ())
-    # PostgreSQL counts one page more than it maps when its memory is a multiple of the page; its count is taken.
+    # PostgreSQL counts one page more than it maps if its memory is a multiple of the page; its count is used.
     own = needed.running(
         {**row, "huge_page_size": GB, "shared_memory": GB, "in_huge_pages": 2}, [2 * MB, GB], 2 * MB, 1, ""
     )
@@ -216,7 +216,7 @@ def test_without_smaps_the_peak_is_still_there(tmp_path: Path) -> None:
             "sysctl.conf",
         ),
         ({"etc/sysctl.conf": "#vm.nr_hugepages=5\nvm.nr_hugepages_mempolicy=4\n"}, None, ""),
-        # systemd-sysctl reads sysctl.d only.
+        # systemd-sysctl reads only sysctl.d.
         ({"etc/sysctl.conf": "vm.nr_hugepages=5\n", "run/systemd/system/x": ""}, None, ""),
         ({"proc/cmdline": "hugepagesz=1G hugepages=2 hugepagesz=2097152 hugepages=9\n"}, 9, "command line"),
     ],
@@ -274,8 +274,8 @@ def test_what_does_not_fit_the_memory_is_no_advice_for_the_boot() -> None:
 def test_the_published_listing_of_1_gb_pages_is_66_pages_for_64_gb() -> None:
     """Total 100, Free 97, Rsvd 63 (Percona, "Benchmark PostgreSQL With Linux HugePages", 2018).
 
-    Three were touched and 63 promised. PostgreSQL 18.6 asks for 67,103 MB with 64 GB of buffers: 66 pages, too
-    (`tests/integration/test_hugepages.py` asks it).
+    Three were touched and 63 promised. PostgreSQL 18.6 requests 67,103 MB with 64 GB of buffers: 66 pages, too
+    (`tests/integration/test_hugepages.py` queries it).
     """
     pool = PoolState(GB, 100, 97, 63, 0, 0)
     assert pool.in_use == 66
@@ -290,7 +290,7 @@ def test_the_published_pool_of_512_mb_pages_has_7_too_many() -> None:
     """17 pages, by 1 + 8192 MB ÷ 512 MB, for shared_buffers of 4800 MB (F. Pachot, PGIO on Ampere A1, 2021)."""
     page = 512 * MB
     assert 1 + 8192 * MB // page == 17
-    needed = -(-4_972 * MB // page)  # what 18.6 asks for
+    needed = -(-4_972 * MB // page)  # what 18.6 requests
     assert needed == 10
     pool = PoolState(page, 17, 17, 0, 0, 0)
     found = advise(pool, needed, 0, server(shared_buffers=4800 * MB, pages={page: needed}), page, 24 * GB)

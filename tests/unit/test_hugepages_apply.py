@@ -1,4 +1,4 @@
-"""Taking pages and giving them back, against a planted kernel that gives at most so many."""
+"""Allocating pages and giving them back, with a planted kernel that has at most a given number."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PAGE = 2 * MB
 
 
 class Kernel:
-    """A tree whose pool behaves: it has at most `most` pages, and free ones follow."""
+    """A tree with a realistic pool: it has at most `most` pages, and the free ones are updated."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.most = root, 1000
@@ -37,7 +37,7 @@ class Kernel:
         (self.file.parent / "surplus_hugepages").write_text(str(given - asked))
 
     def use(self, pages: int) -> None:
-        """Somebody takes pages."""
+        """Another process uses pages."""
         free = self.file.parent / "free_hugepages"
         free.write_text(str(int(free.read_text()) - pages))
 
@@ -160,7 +160,7 @@ def test_killed_before_it_was_whole_the_next_command_puts_it_back(
     monkeypatch.setattr(pool, "_keep", die)
     with pytest.raises(Killed):
         pool.apply(PAGE, 20, 0, kernel.root)
-    assert kernel.total == 10  # the journal's end does what recover() does after a kill -9
+    assert kernel.total == 10  # the end of the journal does what recover() does after a kill -9
 
 
 def test_pieces_are_counted_only_where_the_kernel_lists_them(kernel: Kernel) -> None:
@@ -192,7 +192,7 @@ def test_surplus_pages_of_others_do_not_look_like_a_change_of_the_pool(kernel: K
 
 
 def test_surplus_pages_that_were_there_before_do_not_keep_ours(kernel: Kernel) -> None:
-    """14 pages in use, 4 of them surplus: 10 put back leaves what was found."""
+    """14 pages in use, 4 of them surplus: resetting to 10 leaves the original state."""
     for name, number in (("nr", 14), ("free", 0), ("surplus", 4)):
         (kernel.file.parent / f"{name}_hugepages").write_text(str(number))
     kernel.most = 20
@@ -206,14 +206,14 @@ def test_surplus_pages_that_were_there_before_do_not_keep_ours(kernel: Kernel) -
 
 
 class KilledError(BaseException):
-    """kill -9: nothing of ours runs any more."""
+    """kill -9: no process of ours runs any more."""
 
 
 def test_killed_and_used_since_no_later_command_takes_the_pages(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: object) -> None:
-        kernel.use(24)  # a server took what was there
+        kernel.use(24)  # a server used the existing ones
         raise KilledError
 
     monkeypatch.setattr(pool, "_keep", die)

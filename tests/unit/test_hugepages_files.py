@@ -1,4 +1,4 @@
-"""Whether a server runs on a data directory, and how it was last started, by what a postmaster leaves in it."""
+"""Whether a server runs on a data directory, and how it was last started, from the files of its postmaster."""
 
 import os
 from pathlib import Path
@@ -41,8 +41,8 @@ def a_process(proc: Path, pid: int, name: str, parent: int, cwd: Path | None, us
             {7: ("postgres", 1, "data"), 8: ("postgres", 7, "data")},
             r"a server \(pid 7\) runs on .*dbname=postgres",
         ),
-        ("1\n", {7: ("postgres", 5, "data")}, r"a server \(pid 7\) runs"),  # 1 is what it is called in its container
-        ("7\n", {7: ("postgres", 1, None)}, r"a server \(pid 7\) runs"),  # whose directory we may not see
+        ("1\n", {7: ("postgres", 5, "data")}, r"a server \(pid 7\) runs"),  # 1 is its pid in its container
+        ("7\n", {7: ("postgres", 1, None)}, r"a server \(pid 7\) runs"),  # its directory is not readable for us
         ("7\n", {7: ("postgres", 1, "other")}, r"names process 7, which is not visible.*remove that file"),
         ("7\n", {7: ("bash", 1, "data")}, r"names process 7, which is not visible"),
         (None, {7: ("postgres", 1, "data")}, r"a server \(pid 7\) runs"),
@@ -65,6 +65,6 @@ def test_a_directory_that_nobody_runs_on_may_be_asked(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     a_process(tmp_path / "proc", 7, "postgres", 1, tmp_path)
     refuse_running(tmp_path / "data", tmp_path / "proc")
-    # Another user's process may be called so, and be in a directory that never answers: it is not looked at.
+    # Another user's process may have this name, and a directory that never answers: it is not examined.
     a_process(tmp_path / "proc", 8, "postgres", 1, tmp_path / "data", user=os.getuid() + 1)
     refuse_running(tmp_path / "data", tmp_path / "proc")

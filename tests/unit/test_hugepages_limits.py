@@ -1,4 +1,4 @@
-"""What refuses huge pages, on planted trees: hugetlb groups, containers, memory, settings."""
+"""Obstacles to huge pages, on planted trees: hugetlb groups, containers, memory, settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def find(
 
 
 def group_tree(root: Path, kind: str, own: str, files: Mapping[str, str], mount_root: str = "/") -> Path:
-    """A hierarchy mounted at ROOT/mnt, and the group `own` in it."""
+    """A hierarchy mounted at ROOT/mnt, with the group `own` in it."""
     options = "rw,hugetlb" if kind == "cgroup" else "rw,nsdelegate"
     line = f"41 31 0:38 {mount_root} {root}/mnt rw,relatime - {kind} {kind} {options}\n"
     other = f"40 31 0:37 / {root}/cpu rw - cgroup cgroup rw,cpu\n"
@@ -55,7 +55,7 @@ def test_the_tightest_group_above_a_process_is_found(tmp_path: Path, kind: str) 
     touched, reserved = tightest(found, reservations=False), tightest(found, reservations=True)
     assert touched is not None and reserved is not None
     assert (touched.group, touched.name, touched.limit) == (root / "mnt/a", f"hugetlb.2MB.{limit}", 8 * MB)
-    # What a server has mapped and not touched is not used yet, and cannot be counted off.
+    # Memory that a server has mapped and not touched is not used yet, and cannot be deducted.
     assert [touched.room(own * MB) for own in (0, 2, 50)] == [6 * MB, 8 * MB, 8 * MB]
     assert (reserved.group, reserved.room(0)) == (root / "mnt/a/b", 6 * MB)
     assert [one.limit for one in group_limits(GB, proc=root / "proc")] == [0]
@@ -119,10 +119,10 @@ def test_more_than_the_memory_is_an_error(tmp_path: Path) -> None:
     plant(tmp_path, {"proc/self/cgroup": "", "proc/self/mountinfo": "", **meminfo(MemAvailable=264_000)})
     found = find(tmp_path, PoolState(2 * MB, 0, 0, 0, 0, 0), server())
     assert found["memory"].severity == "error"
-    # A fiftieth of all, 164,000 kB, is left to the rest of the machine.
+    # A fiftieth of the total, 164,000 kB, is reserved for the rest of the machine.
     assert "144 MB more" in found["memory"].found and "97.7 MB of memory" in found["memory"].found
     assert "memory" not in find(tmp_path, PoolState(2 * MB, 50, 50, 0, 0, 0), server())
-    # 60 surplus pages in use, which only become persistent, and as many more.
+    # 60 surplus pages in use, which only become persistent, and as many additional ones.
     assert "144 MB more" in find(tmp_path, PoolState(2 * MB, 60, 0, 0, 60, 0), server())["memory"].found
 
 
@@ -154,7 +154,7 @@ def test_shared_memory_by_sysv_never_gets_huge_pages(tmp_path: Path) -> None:
 
 
 def test_a_group_half_full_of_the_servers_own_pages_is_found_too_small(tmp_path: Path) -> None:
-    """Of 58 MB mapped 10 are touched: the other 48 do not fit the 18 that the group has left."""
+    """Of 58 MB mapped 10 are touched: the other 48 do not fit into the 18 that the group has left."""
     group_tree(tmp_path, "cgroup2", "/", {"hugetlb.2MB.max": str(28 * MB), "hugetlb.2MB.current": str(10 * MB)})
     pool, running = PoolState(2 * MB, 29, 24, 24, 0, 0), server(pages={2 * MB: 29})
     (found,) = (one for one in limits.find_limits(running, pool, 29, tmp_path, NOBODY) if one.severity == "error")

@@ -1,4 +1,4 @@
-"""Page tables: the prediction's properties, and what this kernel really makes of a mapping."""
+"""Page tables: the prediction's properties, and this kernel's actual page tables for a mapping."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ KB, MB, GB = 1024, 1024**2, 1024**3
 BASE = os.sysconf("SC_PAGE_SIZE")
 _SHMEM = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 
-# Maps shared memory, touches one byte of every page, and prints by how much its page tables grew.
+# Maps shared memory, touches one byte of every page, and prints the growth of its page tables.
 _TOUCH = """
 import mmap, sys
 def tables():
@@ -60,12 +60,13 @@ def test_the_kernel_makes_what_is_predicted(megabytes: int) -> None:
         [sys.executable, "-c", _TOUCH, str(megabytes * MB), str(BASE)], capture_output=True, text=True, check=True
     )
     predicted = savings.table_bytes(megabytes * MB, BASE, BASE)
-    # One table more or less for each level: where the mapping begins, and what was there before.
+    # One table more or less for each level: it depends on the start of the mapping, and on existing tables.
     assert abs(int(grown.stdout) - predicted) <= 3 * BASE
 
 
 def test_the_published_case() -> None:
-    # 138 GB of shared_buffers and 80 connections: "25+ GB" were seen, of 80 backends and the server's other processes.
+    # 138 GB of shared_buffers and 80 connections: "25+ GB" were reported, for 80 backends and the server's other
+    # processes.
     (small, large) = savings.predict(148392404 * KB, [2 * MB], 80, 4 * KB, "x86_64")
     assert round(small.all / GB, 1) == 22.2
     assert round(large.all / MB) == 45

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "octavo"
 
 
 def imports_of(part: str) -> set[tuple[str, str]]:
-    """Pairs of a module of this part and an octavo module that it imports, wherever in the file."""
+    """Pairs of a module of this part and an octavo module that it imports, anywhere in the file."""
     found: set[tuple[str, str]] = set()
     for path in sorted((PACKAGE / part).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -38,7 +38,7 @@ MEMINFO = (
 
 
 def reading(instrument: Sampled, proc: Path, change: Callable[[], object] = lambda: None) -> dict[str, float]:
-    """The figures between two readings, a second apart."""
+    """The figures between two readings that are a second apart."""
     reader = instrument.open(target(proc))
     first = reader.read()
     change()
@@ -54,7 +54,7 @@ def test_memory_is_told_in_bytes_and_huge_pages_in_pages(tmp_path: Path) -> None
     assert found["memory_page_tables_bytes"] == 7 * 1024
     assert found["swap_used_bytes"] == 40 * 1024
     assert (found["huge_pages_total"], found["huge_pages_free"]) == (4, 1)
-    assert "memory_dirty_bytes" not in found  # what a kernel does not tell is left out, not zero
+    assert "memory_dirty_bytes" not in found  # a value that a kernel does not report is left out, not zero
 
 
 def test_a_file_larger_than_the_buffer_is_read_whole(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_wait_events_are_shares_of_all_samples_of_active_sessions() -> None:
     }
     assert found["wait_event_share", "LWLock:WALWrite"] == 4 / 8
     assert found["wait_event_samples", "LWLock:WALWrite"] == 4
-    assert found["wait_event_share", "running"] == 2 / 6  # from its second sample on: the first is before the load
+    assert found["wait_event_share", "running"] == 2 / 6  # from its second sample on: the first one is before the load
 
 
 def test_vmstat_is_in_the_units_it_says(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def nothing(name: str) -> Rows:
 
 
 def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
-    """The machine's TLB counters may be absent; a software event goes the same way through the kernel."""
+    """The machine's TLB counters may be absent; a software event takes the same path through the kernel."""
     faults = Tlb({"load_misses": Event(SOFTWARE, 2), "nonsense": Event(SOFTWARE, 999)})
     here = Target(nothing, 180000, None, os.getpid(), None)
     try:
@@ -267,7 +267,7 @@ def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
     touched = bytearray(64 * os.sysconf("SC_PAGE_SIZE"))
     child = os.fork()
     if child == 0:
-        touched[:: os.sysconf("SC_PAGE_SIZE")] = b"x" * 64  # pages of the child's own
+        touched[:: os.sysconf("SC_PAGE_SIZE")] = b"x" * 64  # pages of the child
         os._exit(0)
     os.waitpid(child, 0)
     after = reader.read()

@@ -1,4 +1,4 @@
-"""How long the server may take to answer the instruments: a minute before the run, half a second during it."""
+"""The time limits for the server's answers to instruments: a minute before the run, half a second during it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ class SlowConnection:
 
 
 class Asking(Counting):
-    """Asks the server when it is opened and in each reading."""
+    """Queries the server when it is opened and in each reading."""
 
     def open(self, target: Target) -> Reader:
         def read() -> Reading:

@@ -1,9 +1,9 @@
-"""What a command's end makes of the signals of an impatient user."""
+"""The handling of an impatient user's signals at a command's end."""
 
 import subprocess
 import sys
 
-# Each change of the handlers is one more chance for a signal to come in the middle of it: without the rule about
+# Each change of the handlers is another moment at which a signal may arrive in between: without the rule about
 # 30 of the 5,000 were reported with a traceback.
 _END = """
 import os, signal, subprocess, sys

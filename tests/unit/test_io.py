@@ -1,4 +1,4 @@
-"""`octavo io` without a server: policies, files, the engine's errors, and what is printed."""
+"""`octavo io` without a server: policies, files, the engine's errors, and the output."""
 
 import os
 from dataclasses import replace
@@ -24,7 +24,7 @@ BLOCKS = 64
 
 
 def unseen(phase: str, done: float, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 def begin(policy: Policy, job: Job) -> Observe:
@@ -217,7 +217,7 @@ def test_only_files_of_its_own_are_written_or_checked(tmp_path: Path, file: Path
         prepare([file], BLOCK, unseen, write=False, verify=False, lose_device=False)
 
 
-# What the command line gives when nothing is said.
+# The values of the command line without options.
 NOTHING_SAID = SweepRequest(
     files=(), segments=False, make=None, lose_device=False, pattern="random", block=None, run=None, stride=None, seed=1,
     block_list=None, from_query=None, dsn="", policies=("single",), max_request=None, hole=0, distance=32, depth=32,

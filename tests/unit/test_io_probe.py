@@ -1,4 +1,4 @@
-"""What curves say, on curves whose answer is known; and the probe on a real file."""
+"""The conclusions from curves whose result is known; and the probe on a real file."""
 
 import os
 import random
@@ -25,7 +25,7 @@ SIZES = [512 << power for power in range(14)]
 
 
 def unseen(phase: str, done: float, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 @given(st.floats(1e-6, 1e-2), st.floats(1e7, 1e10))
@@ -88,12 +88,12 @@ def test_a_real_file_has_curves(tmp_path_factory: pytest.TempPathFactory) -> Non
 
 
 def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A filesystem that takes nothing below 16 kB, and one that takes nothing at all."""
+    """A filesystem that accepts no requests below 16 kB, and one that accepts none at all."""
     taken = 16 * 1024
     asked: list[int] = []
 
     def measure(job: Job, observe: object) -> "IoOutcome":
-        if not job.direct:  # the path may be read
+        if not job.direct:  # reading the path is permitted
             return cast("IoOutcome", SimpleNamespace())
         asked.append(job.block)
         if job.block < taken:
@@ -101,7 +101,7 @@ def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch
         return cast("IoOutcome", SimpleNamespace(file_bytes=3 * taken))
 
     monkeypatch.setattr("octavo.io.probe.measure", measure)
-    with pytest.raises(UsageError, match="too small"):  # 48 kB hold no three sizes from 16 kB on
+    with pytest.raises(UsageError, match="too small"):  # 48 kB are not enough for three sizes from 16 kB on
         probe(Probe(tmp_path, 1.0, 1, unseen))
     assert asked == [512 << power for power in range(6)]
     taken = 1 << 40

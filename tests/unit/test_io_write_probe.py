@@ -1,4 +1,4 @@
-"""The unit that is rewritten whole, on devices whose answer is known; and the probe on a real file."""
+"""The unit that is rewritten as a whole, on devices whose result is known; and the probe on a real file."""
 
 import os
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ KB, MB = 1024, 1024**2
 
 
 def unseen(phase: str, done: float, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 class Flash:
-    """A device that writes pages of one size; a part of one is read before. With a `cache` every write is the same. Of
-    O_DIRECT it takes whole sectors."""
+    """A device that writes pages of one size, and first reads a page of which a part is written. With a `cache` every
+    write takes the same time. With O_DIRECT it accepts only whole sectors."""
 
     def __init__(self, page: int, *, cache: bool = False, sector: int = 512) -> None:
         self.page, self.cache, self.sector = page, cache, sector
@@ -107,13 +107,13 @@ def test_a_device_whose_sector_leaves_no_shift(monkeypatch: pytest.MonkeyPatch) 
 def test_shifts_that_contradict_each_other_tell_nothing() -> None:
     shifts = [ShiftedWrite(512 << at, (ratio,) * 9) for at, ratio in enumerate((1.5, 1.0, 1.5, 1.0))]
     assert unit_of_shifts(shifts, 64 * KB).bytes is None
-    # Two pairs of nine that are as quick shifted: scatter, not a cost, and no sign of a cache either.
+    # Two pairs of nine are as fast when shifted: scatter, not a cost, and no sign of a cache either.
     scattered = unit_of_shifts([ShiftedWrite(512, (1.0, 1.0, *[1.4] * 7))], 64 * KB)
     assert scattered.bytes is None and "scatter" in scattered.reason
 
 
 def test_a_shift_that_costs_in_all_pairs_but_two_is_not_free() -> None:
-    """Seen on a device of 16 kB pages: at 8 kB a pair was as quick as not shifted, and 8 kB is not the page."""
+    """Seen on a device of 16 kB pages: at 8 kB one pair was as fast as not shifted, but the page is not 8 kB."""
     dear = [ShiftedWrite(512 << at, (1.25,) * 9) for at in range(4)]
     unsure = ShiftedWrite(8 * KB, (0.98, 1.0, *[1.2] * 7))
     free = [ShiftedWrite(16 * KB, (1.0,) * 9), ShiftedWrite(32 * KB, (1.05, *[1.0] * 8))]

@@ -1,4 +1,4 @@
-"""`octavo iotop`: what is shown of who asked, for whom io workers read, and how it degrades."""
+"""`octavo iotop`: the rows by requesting process, for whom I/O workers read, and how it degrades."""
 
 import io
 import json
@@ -210,7 +210,7 @@ def test_what_a_process_asked_for_stands_beside_what_was_served() -> None:
     rows = {row.direction: row for row in rows_of(sums, {}, None, {}, asked)}
     shown = snapshot(rows["read"])
     line = text(shown, 200)
-    assert "168542208" in line and "8192" in line and "3241196" in line  # asked in 8 kB, served in 3 MB
+    assert "168542208" in line and "8192" in line and "3241196" in line  # requested in 8 kB, served in 3 MB
     assert shown.as_dict()["rows"][0]["asked"] == {"calls": 20_574, "bytes": 168_542_208}
     assert rows["write"].asked == SystemCalls(0, 0)
     assert "CALL BYTES" not in text(shown, 120)
@@ -228,10 +228,10 @@ def test_calls_are_counted_between_two_looks(tmp_path: Path) -> None:
 
     plant(7, (100, 10, 5, 1))
     plant(8, (9000, 900, 90, 9))
-    (tmp_path / "9").mkdir()  # others' may not be looked at
+    (tmp_path / "9").mkdir()  # those of others may not be readable
     asked = AskedBytes(tmp_path)
     plant(7, (8292, 10, 6, 1))
-    plant(8, (50, 0, 1, 0))  # another process has the pid now
+    plant(8, (50, 0, 1, 0))  # another process now has the pid
     plant(11, (1, 2, 3, 4))
     found = asked.take()
     assert found[7] == AskedOf(SystemCalls(1, 8192), SystemCalls(0, 0))
@@ -269,7 +269,7 @@ def test_what_is_not_known_is_not_zero() -> None:
 
 
 class Fake:
-    """A source whose requests are told to it."""
+    """A source whose requests are set by the test."""
 
     name, lost = "bpf", 0
 
@@ -302,14 +302,14 @@ def test_a_look_has_what_came_since_the_last_one() -> None:
     monitor = RequestMonitor(source, None, {"bpf": "why"}, root=ours)
     first, second = monitor.sample(), monitor.sample()
     monitor.close()
-    (mine,) = first.rows  # process 1 does not descend from us
+    (mine,) = first.rows  # process 1 is not our descendant
     assert (mine.who.pid, mine.requests, mine.bytes, mine.device) == (ours, 3, 12288, "9:9")
     assert (second.rows, dict(second.blind)) == ((), {"bpf": "why"})
     assert second.cost_seconds >= 0
 
 
 class OneAtATime:
-    """An activity that notes when two threads ask it at once."""
+    """An activity that records whether two threads query it at once."""
 
     postmaster, off = 1, None
 

@@ -1,4 +1,4 @@
-"""Requests in traces and BPF code: who asked for what, whatever a process calls itself."""
+"""Requests in traces and BPF code: which process made them, whatever name a process chooses."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from octavo.instruments.bpf import Jump, Label, assemble, instruction
 from octavo.iotop.request_source import RequestCount, direction_of
 from octavo.iotop.trace_lines import Attribution, Event, TraceLine, lost_events, parse_line
 
-# What a process may call itself: 15 bytes, anything but a zero; and letters of several bytes.
+# Possible names of a process: 15 bytes, anything but a zero, also letters of several bytes.
 commands = st.one_of(
     st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=15).map(lambda name: name.encode()[:15]),
     st.binary(max_size=15).map(lambda name: name.replace(b"\0", b"x")),
@@ -30,7 +30,7 @@ def test_a_line_is_read_whatever_the_process_calls_itself(
 ) -> None:
     rest = f"254,3 WFS {size} () {sector} + {size // 512} {priority}".rstrip()
     found = parse_line(trace_line("block_rq_issue", thread, rest, command))
-    if b"\n" in command:  # no line any more, and never a wrong one
+    if b"\n" in command:  # then it is no line any more, but never a wrong one
         assert found is None or (found.thread, found.size) == (thread, size)
     else:
         assert found == TraceLine("block_rq_issue", thread, 254 << 20 | 3, "WFS", size, sector, as_text(command))
@@ -79,7 +79,7 @@ def event(name: Event, thread: int, sector: int, size: int = 4096, command: str 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), sizes, st.integers(0, 2)), max_size=50))
 def test_every_request_counts_once_for_who_started_it(requests: list[tuple[int, int, int, int]]) -> None:
-    """Each is started by one process, issued by a kernel's worker, and put back and issued again some times."""
+    """Each is started by one process, issued by a kernel worker, and requeued and issued again several times."""
     attribution = Attribution(lambda thread: thread)
     for sector, pid, size, requeues in requests:
         assert attribution.add(event("block_io_start", pid, sector, size)) is None

@@ -1,4 +1,4 @@
-"""Disks and processes of a planted machine: what they are called, and what they did."""
+"""Disks and processes of a planted machine: their names, and their activity."""
 
 import os
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_disk_is_found_by_its_name_its_partition_and_its_number(tmp_path: Path
 
 
 def link_number(sys: Path, number: int) -> None:
-    """Gives the planted vda this number (st_dev or st_rdev)."""
+    """Gives the planted vda this device number (st_dev or st_rdev)."""
     link = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
     link.unlink(missing_ok=True)
     link.symlink_to(sys / "devices/vda")

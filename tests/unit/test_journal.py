@@ -1,4 +1,4 @@
-"""What a killed Octavo leaves behind is found by identity and ended; what is not its own is left alone."""
+"""Objects that a killed Octavo leaves behind are identified and removed; those of others are left alone."""
 
 import errno
 import fcntl
@@ -15,7 +15,7 @@ import pytest
 from octavo.host import children, process
 from octavo.host.journal import TOKEN_VARIABLE, Journal, recover, restore
 
-# Starts a child through the journal, makes a directory, says so, and is then killed.
+# Starts a child through the journal, makes a directory, reports it, and is then killed.
 _VICTIM = """
 import os, signal, sys
 from pathlib import Path
@@ -49,7 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def killed(*arguments: str) -> int:
-    """The pid of the child that a killed Octavo process left."""
+    """The pid of the child that a killed Octavo process left behind."""
     finished = subprocess.run(
         [sys.executable, "-c", _VICTIM, *arguments], stdout=subprocess.PIPE, text=True, check=False
     )
@@ -57,7 +57,7 @@ def killed(*arguments: str) -> int:
     return int(finished.stdout)
 
 
-# Becomes a program with the token when it is told to, as a child does that was forked when its parent was killed.
+# Becomes a program with the token on request, like a child that was being forked when its parent was killed.
 _UNBORN = """
 import os, sys
 sys.stdin.readline()
@@ -92,7 +92,7 @@ def test_a_directory_that_late_children_make_anew_is_removed_too(home: Path, mon
     late: list[subprocess.Popen[bytes]] = []
 
     def let_one_make_its_directory(_: float) -> None:
-        if len(late) < 2:  # the second comes once the first has been ended
+        if len(late) < 2:  # the second one appears once the first one has been ended
             assert not scratch.exists()
             late.append(subprocess.Popen(["sleep", "600"], env={TOKEN_VARIABLE: "abc"}))
             scratch.mkdir()
@@ -106,7 +106,7 @@ def test_a_directory_that_late_children_make_anew_is_removed_too(home: Path, mon
     assert {f"ended process {child.pid}, left by a command that was killed" for child in late} < set(told)
 
 
-# Its child has, as one that has only just been forked has, its parent's open files and so the lock of its journal.
+# Like a process that was just forked, its child has its parent's open files and so the lock of its journal.
 _FORKED = """
 import os, signal, sys
 from octavo.host.journal import Journal
@@ -230,7 +230,7 @@ def test_children_know_only_what_they_need(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_journal_that_was_never_born_is_removed(home: Path) -> None:
-    """Its process was killed before it had its name: nothing was changed yet."""
+    """Its process was killed before the journal had its name: nothing was changed yet."""
     with Journal() as journal:
         left, alive, other = (journal.path.with_name(name) for name in (f".{'a' * 32}", f".{'b' * 32}", ".note"))
         for path in (left, alive, other):

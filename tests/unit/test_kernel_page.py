@@ -1,4 +1,4 @@
-"""The fragmented table, what larger units of the page cache read beside it, and where such units can be had."""
+"""The fragmented table, the additional reads of larger page cache units, and where such units exist."""
 
 import math
 import os
@@ -57,7 +57,7 @@ def test_rows_are_whole_strides_and_blocks() -> None:
     assert WORKLOAD.contents(levels) == WORKLOAD.contents({**levels, "data_block": "4kB"})
 
 
-# ── What a trial tells ────────────────────────────────────────────────────────────────────────
+# ── The results of a trial ────────────────────────────────────────────────────────────────────
 
 
 def made_run(seconds: float, read: int, device_bytes: int | None) -> QueryRun:
@@ -86,7 +86,7 @@ def test_medians_of_the_runs_and_each_of_them() -> None:
 def test_what_cannot_be_told_is_left_out() -> None:
     seen = numbers([made_run(1.0, 128, None)])
     assert not {"amplification", "device_reads_per_run", "device_mb_per_run"} & {*seen}
-    # All of it in shared buffers: nothing was wanted of the kernel.
+    # All of it is in shared buffers: nothing was requested from the kernel.
     assert "amplification" not in numbers([made_run(1.0, 0, 4096)])
 
 
@@ -98,7 +98,7 @@ def test_two_effects_are_told_apart() -> None:
     assert warm["device_kb_per_read"] == 64
     assert warm["requests_limit_ms"] == pytest.approx(5000 / 3000 * 1000)
     assert warm["bytes_limit_ms"] == pytest.approx(5000 * 64 / 125 / 1024 * 1000)
-    # Requests alone would take 1.67 s, bytes 2.5 s: what is above the first is the second effect.
+    # Requests alone would take 1.67 s, bytes 2.5 s: the excess over the first is the second effect.
     assert warm["more_reads_ms"] == pytest.approx(warm["requests_limit_ms"])
     assert warm["more_reads_ms"] + warm["larger_reads_ms"] == pytest.approx(warm["bytes_limit_ms"])
     cold = {one.metric: one.value for one in split([run], 8192, needs_none=False, limits=limits)}

@@ -1,4 +1,4 @@
-"""The counts of an emulated machine: read with bounds, and never its times."""
+"""The counts of an emulated machine: read within limits, and never its times."""
 
 import json
 

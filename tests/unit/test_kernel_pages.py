@@ -1,4 +1,4 @@
-"""The distribution and the kernel's options about pages, from planted files."""
+"""The distribution and the kernel's page options, from planted files."""
 
 import gzip
 import platform

@@ -1,4 +1,4 @@
-"""The knobs of the table, on planted trees; levels; huge pages; processors; version 2 of cgroups."""
+"""The knobs of the table, on planted trees; levels; huge pages; CPUs; cgroup version 2."""
 
 import errno
 import os
@@ -63,7 +63,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> KnobTarget:
-    """A host whose data are on a disk with a partition."""
+    """A host whose data is on a disk with a partition."""
     number = tmp_path.stat().st_dev
     disk = "sys/devices/virtio/block/vdz"
     plant(
@@ -106,7 +106,7 @@ def test_every_knob_is_set_told_and_put_back(place: KnobTarget) -> None:
         with knobs.applied(_LEVELS, journal, place) as state:
             told = state.as_dict()
             assert state.drifted() == []
-        # A planted file keeps the kernel's brackets and counterparts as they were written.
+        # A planted file keeps the brackets and counterparts that a kernel would change.
         after = contents(place)
     assert set(told) == set(_LEVELS)
     assert told["thp"] == {"asked": "always", "achieved": "always", "found": "madvise"}
@@ -342,8 +342,8 @@ def test_a_client_inherits_our_cpus_and_we_get_ours_back() -> None:
 
 @pytest.fixture
 def unified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A version 2 hierarchy: controllers are switched by +name and -name, a group's files go with its directory, and
-    no group that has others is removed."""
+    """A version 2 hierarchy: controllers are switched by +name and -name, a group's files disappear with its
+    directory, and a group that has others cannot be removed."""
     root = plant(
         tmp_path / "cgroup",
         {"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "memory pids\n"},
@@ -412,7 +412,7 @@ def test_a_controller_that_others_use_by_now_is_left(unified: Path) -> None:
 
 
 def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
-    """As systemd does for a unit with IOAccounting=, which was set meanwhile; taking it away is EBUSY."""
+    """As systemd does for a unit with IOAccounting=, which was set meanwhile; removing it gives EBUSY."""
     told: list[Undone] = []
     with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
         plant(unified, {"system.slice/cgroup.subtree_control": "io memory\n"})
@@ -439,7 +439,7 @@ def test_a_root_with_processes_in_it_offers_no_controllers(unified: Path, monkey
 
 def test_a_killed_group_of_version_2_is_removed(unified: Path) -> None:
     with Journal() as journal, cgroup.group("a", journal, memory=64 * 1024**2, io=True, root=unified) as path:
-        # What a process that was killed at this moment would leave: the same journal, which nobody locks.
+        # What a process killed at this moment would leave: the same journal, without a lock.
         journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())
         assert {one.what for one in restore()} == {"put back"}
         assert not path.exists()

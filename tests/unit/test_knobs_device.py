@@ -1,4 +1,4 @@
-"""Volumes by name, their credits, and the thread that enforces them, driven without time."""
+"""Volumes by name, their credits, and the thread that enforces them, without waiting."""
 
 import errno
 import itertools
@@ -173,7 +173,7 @@ def test_throughput_falls_with_the_credits_between_170_and_334_gb() -> None:
     assert meter.allowed(1.0).bytes == 150 * _MB  # 600 requests of 256 KiB
 
 
-# ── Reads and writes share what a volume has ──────────────────────────────────────────────────
+# ── Reads and writes share a volume's limits ──────────────────────────────────────────────────
 
 
 def test_one_direction_alone_has_everything() -> None:
@@ -184,7 +184,7 @@ def test_one_direction_alone_has_everything() -> None:
 
 @given(total=st.floats(1, 1e5), reading=st.floats(0, 2e5), writing=st.floats(0, 2e5))
 def test_both_together_have_no_more_than_the_volume(total: float, reading: float, writing: float) -> None:
-    """Whatever is asked for, the limits settle within a few periods where the sum is what the volume has."""
+    """Whatever is requested, the limits converge within a few periods to the volume's total."""
     served = DeviceTotals()
     for _ in range(4):
         reads, writes = shared(DeviceLimits(total, None), served, 1.0)
@@ -201,7 +201,7 @@ def test_both_together_have_no_more_than_the_volume(total: float, reading: float
 
 
 class Device:
-    """A device that serves as much as it is allowed to, on a clock that only `run` moves."""
+    """A device that serves as much as it is permitted, on a clock that only `run` advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -241,7 +241,7 @@ def test_limits_are_not_written_when_they_hardly_move() -> None:
     for _ in range(50):
         steady.read_for(PERIOD_SECONDS)
         keeper.step()
-    assert len(steady.limits) == 2  # at first, and when it showed that nothing is written
+    assert len(steady.limits) == 2  # at first, and when it became clear that nothing is written
 
 
 def test_a_clock_that_stands_still_is_borne() -> None:
@@ -300,7 +300,7 @@ def test_lumps_do_not_bias_the_slope(rate: float, lump: float) -> None:
 def test_a_request_that_fails_is_no_rate(
     write: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of two threads meets a broken place: the rate of the other one is not the device's."""
+    """One of two threads reads a bad sector: the rate of the other one is not the device's."""
     (tmp_path / "probe").write_bytes(bytes(65536))
     meet = itertools.count()
 

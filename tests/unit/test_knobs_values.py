@@ -1,4 +1,5 @@
-"""Values of the kernel, on planted files: noted before they change, read back, put back, and left where others were."""
+"""Values of the kernel, on planted files: recorded before a change, read back, restored, and kept if others set
+them."""
 
 import json
 import subprocess
@@ -34,7 +35,7 @@ def planted_entry(home: Path, **facts: object) -> Path:
 
 
 def entries(journal: Journal) -> list[dict[str, object]]:
-    """What the journal has beside its owner's name."""
+    """The entries of the journal except its owner's name."""
     return [json.loads(line) for line in journal.path.read_text().splitlines()[1:]]
 
 
@@ -180,7 +181,7 @@ def test_what_the_kernel_changes_along_with_it_is_put_back(
 
 
 class Vm:
-    """Two files of which the kernel makes one 0 when the other is written, and refuses 0 for the amount."""
+    """Two files of which the kernel sets one to 0 when the other is written, and refuses 0 for the amount."""
 
     def __init__(self, root: Path, ratio: str, amount: str) -> None:
         plant(root, {"ratio": ratio, "bytes": amount})
@@ -193,7 +194,7 @@ class Vm:
         (self.ratio if value.path == self.amount else self.amount).write_text("0")
 
     def take_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every value is written through this one."""
+        """Writes every value through this object."""
 
         def write(value: KernelValue, text: str) -> None:
             self.write(value, text)

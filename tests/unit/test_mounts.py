@@ -1,4 +1,4 @@
-"""Which mount a path is in, on planted tables."""
+"""The mount that contains a path, on planted tables."""
 
 import os
 from pathlib import Path

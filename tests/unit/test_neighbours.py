@@ -1,4 +1,4 @@
-"""What layers do to each other, for stacks of other machines; mounts and disks on planted trees."""
+"""Interactions of layers, for stacks of other machines; mounts and disks on planted trees."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_blocks_and_the_filesystem() -> None:
 
 
 def test_a_filesystem_that_does_not_say_its_block() -> None:
-    """NFS: what statvfs gives is the size of a request."""
+    """NFS: statvfs returns the size of a request."""
     told = effects([layer for layer in stack() if layer.layer != "filesystem block"])
     assert told["data block / filesystem block"][0].startswith("data blocks of 1 kB and 2 kB are parts of 4 kB")
     assert "WAL block / filesystem block" not in told and "filesystem block / CPU memory page" not in told
@@ -54,7 +54,7 @@ def test_a_filesystem_whose_block_is_larger_than_the_page() -> None:
 
 def test_a_machine_with_64_kb_pages() -> None:
     told = effects(stack(page=64, block=4))
-    # The kernel reads blocks of the filesystem, not whole pages of its own.
+    # The kernel reads blocks of the filesystem, not whole memory pages.
     assert told["WAL block / filesystem block"][0].startswith("WAL blocks of 1 kB and 2 kB are parts of a 4 kB block")
     assert "16,384 pages of 64 kB" in told["CPU memory page / shared_buffers"][0]
     assert "128 kB of page tables" in told["CPU memory page / shared_buffers"][0]
@@ -130,7 +130,7 @@ def test_disks(tmp_path: Path) -> None:
     ("driver", "vendor", "model", "reported", "rotating"),
     [
         ("virtio_blk", "0x1af4", None, "1", None),
-        ("virtio_blk", "0x1af4", None, "0", False),  # an administrator's udev rule, say
+        ("virtio_blk", "0x1af4", None, "0", False),  # for example an administrator's udev rule
         ("sd", "QEMU    ", "QEMU HARDDISK   ", "1", None),
         ("sd", "ATA     ", "QEMU HARDDISK   ", "1", None),
         ("sd", "VMware  ", "Virtual disk    ", "1", None),

@@ -1,4 +1,4 @@
-"""What somebody who writes a workload gets wrong is said in one line."""
+"""Mistakes in a new workload are reported in one line."""
 
 import math
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _nothing(*_: object) -> None:
 
 
 class CountRows:
-    """What a newcomer writes; only what is asked of it here."""
+    """A newcomer's workload; only the parts that are used here."""
 
     factors = ()
     metrics = (RATE, GIVEN_UP)
@@ -50,7 +50,7 @@ class CountRows:
 
 
 class InSlices(CountRows):
-    """The same, with figures of its own in slices."""
+    """The same, with its own figures in slices."""
 
     def of_slices(self, *_: object) -> Sequence[Observation]:
         return ()

@@ -1,4 +1,4 @@
-"""What a dry run says of connections that grow until something is killed."""
+"""What a dry run reports on connections that grow until something is killed."""
 
 import pytest
 
@@ -26,9 +26,9 @@ def test_without_room_for_a_connection_it_is_over_at_once() -> None:
 
 
 def test_sessions_that_hold_hash_tables_and_a_neighbour_leave_room_for_fewer() -> None:
-    """Each takes 3 MB, and what work_mem × hash_mem_multiplier says."""
+    """Each uses 3 MB, plus work_mem × hash_mem_multiplier."""
     plain, with_other = Oom().seconds_asked(LEVELS), Oom().seconds_asked({**LEVELS, "neighbour": "128MB"})
     assert with_other == plain / 2  # of the 256 MB that the buffers leave
     holding = {**LEVELS, "holds": "hash", "settings.work_mem": "4MB", "settings.hash_mem_multiplier": "1.5"}
     assert Oom().seconds_asked(holding) == pytest.approx(plain / 3)
-    assert Oom().seconds_asked({**LEVELS, "settings.work_mem": "64MB"}) == plain  # held by nobody
+    assert Oom().seconds_asked({**LEVELS, "settings.work_mem": "64MB"}) == plain  # no session holds one

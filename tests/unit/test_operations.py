@@ -1,4 +1,4 @@
-"""Operations without servers: who is chosen beside a build, what counts as the same, what programs said."""
+"""Operations without servers: which build is chosen as a partner, what counts as the same, the programs' output."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is printed for people."""
+"""Output for people."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
     os.close(read)
     with contextlib.suppress(BrokenPipeError), os.fdopen(write, "w") as closed:
         monkeypatch.setattr("sys.stdout", closed)
-        with pytest.raises(BrokenPipeError):  # which `main` ends with 0, where rich would exit with 1
+        with pytest.raises(BrokenPipeError):  # `main` ends with 0 on this, where rich would exit with 1
             console().print("page")
 
 
@@ -76,7 +76,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def octavo(*arguments: str, end: str = "") -> subprocess.CompletedProcess[str]:
-    """The command line in a shell, whose `end` redirects."""
+    """The command line in a shell; `end` is a redirection."""
     command = f"{shlex.join([sys.executable, '-m', 'octavo', *arguments])} {end}"
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
 
@@ -129,7 +129,7 @@ def test_the_version_is_printed() -> None:
 
 
 def test_no_summary_of_a_command_is_cut_off() -> None:
-    """What is too long for a line of a list ends in dots there."""
+    """A text that is too long for a line of a list ends in dots there."""
     groups: list[list[str]] = [[], *([one.name] for one in app.registered_groups if one.name)]
     for group in groups:
         text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).stdout

@@ -1,4 +1,4 @@
-"""Packages without PostgreSQL: names, archives, the whole of a tar from a build that was made up."""
+"""Packages without PostgreSQL: names, archives, the complete tar of a synthetic build."""
 
 import hashlib
 import io
@@ -46,7 +46,7 @@ def manifest_of(spec: BuildSpec, **facts: Any) -> dict[str, Any]:
 
 
 def make_build(home: Path) -> Build:
-    """A build whose programs are none, with its source in the state directory."""
+    """A build with fake programs, and with its source in the state directory."""
     (home / "sources").mkdir()
     tarball = home / "sources" / "postgresql-18.6.tar.gz"
     with tarfile.open(tarball, "w:gz") as archive:
@@ -92,7 +92,7 @@ def test_a_build_that_differs_in_more_than_sizes_has_a_name_of_its_own() -> None
     assert named(BuildSpec("18.6", "4kB", "8kB", data_segment="2GB")).label == "b4w8s2"
     asserts, clang = (named(BuildSpec("18.6", "4kB", asserts=True)), named(BuildSpec("18.6", "4kB", compiler="clang")))
     assert len({plain.place, asserts.place, clang.place}) == 3
-    assert named(BuildSpec("18.7", "4kB", asserts=True)).package == asserts.package  # an upgrade stays one
+    assert named(BuildSpec("18.7", "4kB", asserts=True)).package == asserts.package  # an upgrade keeps it
 
 
 @needs_dpkg

@@ -1,4 +1,5 @@
-"""Who holds what of memory, read from a planted /proc; predictions; and what sysbench and the server's log say."""
+"""Which processes hold which memory, read from a planted /proc; predictions; the output of sysbench and of the
+server."""
 
 import mmap
 import struct
@@ -73,7 +74,7 @@ def test_what_the_oom_killer_weighs_is_not_what_pss_says(tmp_path: Path) -> None
 def test_a_region_is_touched_when_any_of_its_pages_is_there(tmp_path: Path) -> None:
     pages = mmap.PAGESIZE
     region = pages * (pages // 8)
-    start, end = 3 * region + pages, 7 * region  # the first region is cut
+    start, end = 3 * region + pages, 7 * region  # the first region is incomplete
     (tmp_path / "5").mkdir()
     (tmp_path / "5/maps").write_text(
         f"{region:x}-{2 * region:x} r--p 00000000 00:01 9  /lib/libc.so\n"

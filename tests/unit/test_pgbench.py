@@ -13,7 +13,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.workload_support.pgbench_client import parse, scripts
 from octavo.workloads.base import WorkloadResult
 
-# What pgbench of PostgreSQL 18 prints.
+# The output of pgbench of PostgreSQL 18.
 OUTPUT = """\
 pgbench (18.6)
 transaction type: <builtin: select only>

@@ -1,4 +1,4 @@
-"""pgbench's tables: scales in words, row width, fill factor, and what they take."""
+"""pgbench's tables: scales as text, row width, fill factor, and their sizes."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ def test_every_block_has_the_same_accounts(block: str, word: str) -> None:
 
 
 def test_sizes_are_those_that_were_seen() -> None:
-    # PostgreSQL 18.6 at 8 kB, scale 1: the index, and accounts with the empty pages that COPY's extending leaves.
+    # PostgreSQL 18.6 at 8 kB, scale 1: the index, and accounts with the empty pages from COPY's extending.
     assert size(scale="1") == pytest.approx(13_664_256 + 2_260_992, rel=0.02)
 
 

@@ -1,4 +1,4 @@
-"""The workload pgio: its tables, its figures, and who did how much."""
+"""The workload pgio: its tables, its figures, and the work of each session."""
 
 from collections import Counter
 from dataclasses import replace

@@ -124,7 +124,7 @@ def test_loads_are_shared_across_the_geometry_of_the_wal_and_runs_but_not_across
     plan = small_plan(wal_block=["4kB", "8kB"], wal_segment=["16MB", "64MB"], clients=["1", "4"], mode=["read-only"])
     assert len({cell.dataset for cell in make_cells(plan) if not cell.control}) == 2  # the data blocks
     plan = small_plan(scale=["1", "2"], data_segment=["1GB", "2GB"], compiler=["gcc", "clang"], checksums=["on", "off"])
-    # Whichever compiler made the server: the pages are the same.
+    # With any compiler of the server the pages are the same.
     assert len({cell.dataset for cell in make_cells(plan) if not cell.control}) == 2 * 2 * 2 * 2
 
 

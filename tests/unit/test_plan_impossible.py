@@ -12,7 +12,7 @@ def reasons(plan: Plan) -> dict[str, str]:
 
 
 def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
-    """A plan of one data block, with what pinned settings refuse at some size out of the way."""
+    """A plan of one data block, without the pinned settings that are refused at some size."""
     chosen = {"bgwriter_flush_after": "256kB", **(settings or {})}
     table = "\n".join(f'{name} = "{value}"' for name, value in chosen.items())
     block = levels.get("data_block", "8kB")
@@ -22,7 +22,7 @@ def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
     )
 
 
-# What PostgreSQL 18.6 said at these sizes is in each comment, or what it would silently do.
+# Each comment has the message of PostgreSQL 18.6 at these sizes, or what it would do silently.
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
@@ -82,7 +82,7 @@ def test_a_cell_that_cannot_exist_has_its_reason(plan: Plan, words: list[str]) -
         plan_with({"max_wal_size": "4GB"}, wal_segment="1GB", recycled_wal="2GB"),
         plan_with({"debug_io_direct": ""}, data_block="1kB", wal_block="1kB"),
         plan_with({"wal_level": "minimal", "max_wal_senders": "0"}),
-        plan_with({"max_wal_size": "lots", "shared_preload_libraries": "x"}),  # the server's parser says it better
+        plan_with({"max_wal_size": "lots", "shared_preload_libraries": "x"}),  # left to the server's parser
     ],
 )
 def test_what_can_exist_is_left_alone(plan: Plan) -> None:

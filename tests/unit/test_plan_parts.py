@@ -24,7 +24,7 @@ def read_only(cells: list[Cell]) -> list[Cell]:
 
 
 def with_datasets(number: int) -> list[Cell]:
-    """A baseline, its control, and so many cells that each have a dataset of their own."""
+    """A baseline, its control, and this number of cells that each have their own dataset."""
     (baseline, control) = read_only(cells_of(["8kB"]))
     others = [replace(baseline, id=f"cell {n}", baseline=False, dataset=f"dataset {n}") for n in range(number)]
     return [baseline, control, *others]
@@ -70,7 +70,7 @@ def test_every_part_fits_with_its_baselines_and_every_cell_is_in_one(
 
 
 def fewest_by_trying_everything(sizes: list[int], room: int) -> int:
-    """The fewest parts for datasets of these sizes beside a fixed one, over every assignment."""
+    """The fewest parts for datasets of these sizes in addition to a fixed one, by trying every assignment."""
     best = len(sizes)
 
     def place(index: int, parts: list[int]) -> None:

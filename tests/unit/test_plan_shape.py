@@ -1,6 +1,6 @@
-"""The identity of plans: real ones of three versions, which have to be equal or to differ.
+"""The identity of plans: real ones of three versions, which must be equal or differ.
 
-`real_plans/VERSION.json` are what PostgreSQL's EXPLAIN gave for the same tables and queries in each version.
+`real_plans/VERSION.json` are the outputs of PostgreSQL's EXPLAIN for the same tables and queries in each version.
 """
 
 import json
@@ -17,7 +17,7 @@ _FILES = sorted((Path(__file__).parent / "real_plans").glob("*.json"))
 REAL: dict[str, dict[str, Any]] = {file.stem: json.loads(file.read_text()) for file in _FILES}
 SHAPES = {version: {name: shape_of(plan) for name, plan in plans.items()} for version, plans in REAL.items()}
 NAMES = list(REAL["18"])
-# What differs from `join` in costs, rows, aliases, literals and options of EXPLAIN alone.
+# These differ from `join` only in costs, rows, aliases, literals and options of EXPLAIN.
 SAME_AS_JOIN = ("join, other aliases", "join, other costs", "join, other rows", "join, analyzed", "join, verbose")
 
 
@@ -45,7 +45,7 @@ def test_every_other_plan_is_another(version: str) -> None:
 
 
 def test_two_sides_of_a_set_operation_are_not_exchanged() -> None:
-    """Until 17 they hang below an Append, whose pieces have no order elsewhere."""
+    """Until 17 they are below an Append, whose children have no order elsewhere."""
     plan = json.loads(json.dumps(REAL["15"]["set operation"]))
     plan[0]["Plan"]["Plans"][0]["Plans"].reverse()
     assert shape_of(plan) != SHAPES["15"]["set operation"]
@@ -80,7 +80,7 @@ def test_a_side_of_a_set_operation_may_be_one() -> None:
 
 
 def test_a_subplan_looked_up_in_a_hash_table_is_another_plan() -> None:
-    """`NOT IN`, as TPC-H's query 16 has it, spelled by 15 and by 18; EXPLAIN marks only the condition."""
+    """`NOT IN`, as in TPC-H's query 16, as printed by 15 and by 18; EXPLAIN marks only the condition."""
 
     def plan(condition: str, **more: object) -> Shape:
         below = {"Node Type": "Seq Scan", "Relation Name": "supplier", "Parent Relationship": "SubPlan",
@@ -100,7 +100,7 @@ def test_a_subplan_looked_up_in_a_hash_table_is_another_plan() -> None:
 
 
 def test_what_is_computed_once_has_no_place() -> None:
-    """An InitPlan hangs where its value is first wanted, which versions choose differently."""
+    """An InitPlan is attached where its value is first needed, which versions choose differently."""
     plan = json.loads(json.dumps(REAL["18"]["initplan"]))
     pieces = plan[0]["Plan"]["Plans"]
     (computed,) = (one for one in pieces if one["Parent Relationship"] == "InitPlan")
@@ -121,7 +121,7 @@ def test_it_is_stored_and_read_again(name: str) -> None:
 
 
 def test_names_cannot_pretend() -> None:
-    """A table may be named like a piece of a plan."""
+    """A table's name may look like a part of a plan."""
     ours = Shape("Append", below=(Shape("Seq Scan", "a"), Shape("Seq Scan", "b")))
     theirs = Shape("Append", below=(Shape("Seq Scan", "a, Seq Scan on b"),))
     assert ours.line() != theirs.line()
@@ -182,7 +182,7 @@ def test_a_difference_is_said_in_words() -> None:
 
 
 def test_an_index_of_a_subplan_is_not_one_that_its_table_is_read_with() -> None:
-    """As the filter of TPC-H's query 20 has it."""
+    """As in the filter of TPC-H's query 20."""
     looked_up = Shape("Aggregate", below=(Shape("Index Scan", "lineitem", "lineitem_part"),))
     scanned = Shape("Aggregate", below=(Shape("Seq Scan", "lineitem"),))
     before, after = (Shape("Seq Scan", "partsupp", subplans=(one,)) for one in (looked_up, scanned))

@@ -1,4 +1,4 @@
-"""What is said of plans that differ between loads, for made-up plans."""
+"""Statements about plans that differ between loads, for synthetic plans."""
 
 from collections.abc import Mapping
 from io import StringIO

@@ -1,4 +1,4 @@
-"""When swapping begins, and who weighs most at each quarter, from moments whose answer is known."""
+"""When swapping begins, and which process is largest at each quarter, from moments whose result is known."""
 
 from octavo.workload_support.server_memory import ProcessMemory
 from octavo.workloads.pooled.watch import Moment, WatchedMemory

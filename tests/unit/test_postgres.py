@@ -1,4 +1,4 @@
-"""What needs no server: pinned settings, versioned SQL, limits."""
+"""Parts that need no server: pinned settings, versioned SQL, limits."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The instrument `profile`: what perf says when it fails, and whether it can be of one server alone."""
+"""The instrument `profile`: perf's errors, and whether it can profile one server alone."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def server(tmp_path: Path, journal: Journal) -> Server:
-    """As much of one as perf is told of."""
+    """The parts of a server that perf needs."""
     found = SimpleNamespace(
         log=tmp_path / "1.server.log", journal=journal, below=None, group=None, process=SimpleNamespace(pid=1)
     )
@@ -38,7 +38,7 @@ def server(tmp_path: Path, journal: Journal) -> Server:
 
 
 def perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """A perf of our own, and a kernel that has events."""
+    """A fake perf, and a kernel that has events."""
     plant(tmp_path, {"bin/perf": f"#!/bin/sh\n{script}\n"})
     (tmp_path / "bin/perf").chmod(0o755)
     monkeypatch.setattr(children, "PLAIN_PATH", f"{tmp_path}/bin:/usr/bin:/bin")

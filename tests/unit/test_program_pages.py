@@ -1,4 +1,4 @@
-"""The server's program, its libraries and modules are in the page cache before a server begins in its memory group."""
+"""The server's program, its libraries and modules are cached before a server starts in its memory group."""
 
 import os
 import shutil

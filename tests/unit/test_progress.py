@@ -1,4 +1,4 @@
-"""What a run says while it goes on, to a log."""
+"""What a run writes to a log while it continues."""
 
 import math
 

@@ -1,16 +1,21 @@
-"""Plans across page sizes: forcing with a planner of our own, effects of planted times, what is printed."""
+"""Plans across page sizes: forcing with a fake planner, effects of planted times, the output."""
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psycopg
 import pytest
 from rich.console import Console
 
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 from octavo.postgres.plan_shape import Shape
+from octavo.query_plans import servers as query_servers
 from octavo.query_plans.costs import compared, parse_calibration
 from octavo.query_plans.document import document
 from octavo.query_plans.effects import chosen, effects, means, medians
@@ -97,7 +102,7 @@ def test_distance_is_zero_for_the_same_plan_alone() -> None:
 
 
 def planted(*, at_small: float = 2.0, at_large: float = 2.0, forced: bool = True) -> Table:
-    """A page of 32 kB takes half the time with both plans; plan B takes so many times what plan A takes."""
+    """A page of 32 kB takes half the time with both plans; plan B takes the given multiple of plan A's time."""
     a, b = SEQ.identity, INDEX.identity
     times = {(SMALL, a): 1.0, (SMALL, b): at_small, (LARGE, a): 0.5, (LARGE, b): 0.5 * at_large}
     by = {(SMALL, a): ("default", "scaled"), (LARGE, b): ("default",), (LARGE, a): ("scaled",)}
@@ -148,7 +153,7 @@ def test_costs_are_compared_by_the_plans_that_they_choose() -> None:
 
 
 def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
-    """Plan B, the default costs' at 32 kB, did not end: no costs have a sum there that could be compared."""
+    """Plan B, that of the default costs at 32 kB, did not end: no costs have a comparable sum there."""
     table = planted()
     next(one for one in table.entries if (one.block, one.plan) == (LARGE, INDEX.identity)).seconds[:] = [1.0, None]
     default, scaled = (chosen([table], costs, LARGE, SMALL) for costs in ("default", "scaled"))
@@ -164,7 +169,7 @@ def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
     assert "q1 A 100 % B cut off" in lines
 
 
-# ── Where plans part ──────────────────────────────────────────────────────────────────────────
+# ── Where plans differ ────────────────────────────────────────────────────────────────────────
 
 
 def test_rows_at_the_join_where_plans_part() -> None:
@@ -184,7 +189,7 @@ def test_rows_at_the_join_where_plans_part() -> None:
     assert (found[0].estimated, found[0].actual) == (20, 800) and found[0].factor == pytest.approx(801 / 21)
 
 
-# ── What is printed ───────────────────────────────────────────────────────────────────────────
+# ── Output ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_document_says_what_it_comes_to_first() -> None:
@@ -259,3 +264,42 @@ def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem:
 
     ran = CliRunner().invoke(app, ["plans", *arguments])
     assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)
+
+
+# ── Servers ───────────────────────────────────────────────────────────────────────────────────
+
+
+class FailingServer:
+    """A scratch server whose disk is full."""
+
+    def connect(self, database: str) -> AbstractContextManager[Any]:
+        return nullcontext(SimpleNamespace(execute=lambda statement: None))
+
+    def execute(self, statement: str) -> None:
+        raise psycopg.errors.DiskFull("could not extend file:\nNo space left on device")
+
+    def disconnect(self) -> None:
+        """There is no connection."""
+
+
+def test_a_load_that_fails_is_an_error_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    build: Any = SimpleNamespace(manifest={"data_block": "8kB"})
+    workload: Any = SimpleNamespace(fill=lambda server, levels: None)
+    nobody: Any = None
+    monkeypatch.setattr(query_servers, "scratch_server", lambda *_: nullcontext(FailingServer()))
+    loading = query_servers.loaded(build, workload, {}, {}, nobody, nobody)
+    with pytest.raises(OctavoError, match=r"^loading failed: could not extend file: No space left on device$"), loading:
+        pass
+
+
+def test_statistics_that_a_server_refuses_are_an_error_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def carry(source: object, target: object) -> int:
+        raise psycopg.errors.UndefinedFunction("function pg_restore_relation_stats does not exist")
+
+    builds: Any = [SimpleNamespace(manifest={"data_block": size}) for size in ("8kB", "32kB")]
+    nobody: Any = None
+    monkeypatch.setattr(query_servers, "loaded", lambda *_: nullcontext(None))
+    monkeypatch.setattr(query_servers, "carry", carry)
+    found = query_servers.servers(builds, nobody, {}, {}, nobody, nobody, lambda text: None, one_statistics=True)
+    with pytest.raises(OctavoError, match=r"^the server refuses the statistics: function pg_restore"), found:
+        pass

@@ -1,4 +1,4 @@
-"""The sampler on a clock of the tests' own: periods, cost, and instruments that fail."""
+"""The sampler on a fake clock: periods, cost, and instruments that fail."""
 
 import threading
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import (
     Figure,
     Gauge,
+    PerTransaction,
     Rate,
     Reading,
     Total,
@@ -28,7 +29,7 @@ READS = Metric("reads", "reads", "1")
 
 @dataclass
 class FakeClock:
-    """Time moves when somebody waits, CPU when an instrument says that it worked."""
+    """Time advances when somebody waits, CPU time when an instrument reports that it worked."""
 
     time: float = 100.0
     worked: float = 0.0
@@ -49,7 +50,7 @@ class FakeClock:
 
 @dataclass
 class Counting:
-    """An instrument whose counter is the clock: one a second."""
+    """An instrument whose counter is the clock: one per second."""
 
     clock: FakeClock
     period: float = 1.0
@@ -138,6 +139,31 @@ def test_the_first_and_the_final_reading_have_no_gauges() -> None:
     (recording,) = sampler.recordings
     values = {o.metric: o.value for o in recording.observations(TrialWork())}
     assert values == {"level": 101.0, "reads": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("problem", "off"),
+    [
+        (psycopg.OperationalError("the server was restarted"), "the server was restarted"),
+        (psycopg.errors.QueryCanceled("timeout"), None),
+    ],
+)
+def test_without_the_final_reading_there_is_no_amount_of_the_whole_trial(problem: Exception, off: str | None) -> None:
+    """A workload that restarts its server ends the instruments' connection, as TPC-H with cold caches does."""
+    clock = FakeClock(until=102.5)
+    readings = iter([None, None, None])
+    figures: tuple[Figure, ...] = (
+        Total(READS, "reads"),
+        PerTransaction(Metric("each", "reads per transaction", "1"), "reads"),
+        Rate(Metric("rate", "reads a second", "1/s"), "reads"),
+    )
+    sampler = sampling(clock, Counting(clock, problem=lambda: next(readings, problem), figures=figures))
+    sampler.run()
+    clock.time = 105.0
+    sampler.final(asks_server=False)
+    (recording,) = sampler.recordings
+    assert recording.off == off
+    assert {one.metric: one.value for one in recording.observations(TrialWork(transactions=22))} == {"rate": 10.0}
 
 
 def test_the_thread_samples_until_it_is_stopped() -> None:

@@ -1,4 +1,4 @@
-"""The workload scan: its factors, the plans that it takes, and the blocks that the limit is measured on."""
+"""The workload scan: its factors, the plans that it accepts, and the blocks on which the limit is measured."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def factor(name: str) -> Factor:
 
 
 def plan_of(*types: str, **more: Any) -> dict[str, Any]:
-    """A plan of one node below the other."""
+    """A plan of nested nodes."""
     plan: dict[str, Any] = {}
     for name in reversed(types):
         plan = {"Node Type": name, **({"Plans": [plan]} if plan else {})}
@@ -159,7 +159,7 @@ def test_the_limit_is_measured_on_the_very_blocks(blocks: set[int]) -> None:
     lines = ceiling.ranges(sorted(blocks)).splitlines()
     pairs = [tuple(map(int, line.split("-"))) for line in lines]
     assert [block for first, last in pairs for block in range(first, last + 1)] == sorted(blocks)
-    assert all(second[0] > first[1] + 1 for first, second in itertools.pairwise(pairs))  # as long as can be
+    assert all(second[0] > first[1] + 1 for first, second in itertools.pairwise(pairs))  # as far apart as possible
 
 
 @pytest.mark.parametrize(

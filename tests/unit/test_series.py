@@ -1,4 +1,4 @@
-"""Series as they are stored: small, and the same when they come back."""
+"""Stored series: small, and unchanged when they are read."""
 
 import pytest
 from hypothesis import given

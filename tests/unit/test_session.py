@@ -1,4 +1,4 @@
-"""Resuming: a run that cannot go on here is refused before anything of it is changed."""
+"""Resuming: a run that cannot continue here is refused before anything of it is changed."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which POSIX segments a killed server has left: never those of another server, which nobody may have mapped now."""
+"""The POSIX segments that a killed server has left: never those of another server, even if no process maps them now."""
 
 # pyright: reportPrivateUsage=false
 
@@ -14,15 +14,15 @@ _CONTROL = 0x9A503D32
 
 
 def _control(*handles: int) -> bytes:
-    """A control segment as 14 and later have it: magic, items, most items, then for each item handle and count, where
-    it is in the main segment, and more."""
+    """A control segment as in 14 and later: magic, items, maximum of items, then for each item handle and count, its
+    position in the main segment, and more."""
     items = (struct.pack("=IIQQQQ", handle, 2, 0, 0, 0, 0) for handle in handles)
     return struct.pack("=IIII", _CONTROL, len(handles), 64, 0) + b"".join(items)
 
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """In place of /dev/shm; what is mapped has its name in `mapped`, beside it."""
+    """Replaces /dev/shm; the names of mapped segments are in `mapped`, beside it."""
     place = tmp_path / "shm"
     place.mkdir()
 
@@ -44,7 +44,7 @@ def test_a_dead_servers_segments_are_those_that_its_control_segment_names(direct
     (directory / "PostgreSQL.7").write_bytes(_control(4_000_000_000, 12))
     for name in ("PostgreSQL.4000000000", "PostgreSQL.12"):
         (directory / name).write_bytes(bytes(4096))
-    # A living server's: its control segment is mapped, and at the moment nobody has its statistics mapped.
+    # A running server's: its control segment is mapped, and at the moment no process maps its statistics.
     (directory / "PostgreSQL.900").write_bytes(_control(902))
     (directory / "PostgreSQL.902").write_bytes(bytes(4096))
     (directory / "PostgreSQL.13").write_bytes(b"")

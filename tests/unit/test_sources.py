@@ -1,4 +1,4 @@
-"""Where sources come from: trees and git checkouts made here, what was fetched before, and Debian."""
+"""The origin of sources: trees and git checkouts made here, earlier downloads, and Debian."""
 
 import hashlib
 import os
@@ -64,7 +64,7 @@ def test_what_is_no_version_is_not_taken_for_one(text: str) -> None:
         order_of(text)
 
 
-# ── What the user gives ───────────────────────────────────────────────────────────────────────
+# ── The user's own sources ────────────────────────────────────────────────────────────────────
 
 
 def contents(root: Path) -> dict[str, str]:
@@ -170,7 +170,7 @@ def git(root: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def checkout(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(home))  # nobody's own git settings
+    monkeypatch.setenv("HOME", str(home))  # without any user's git settings
     root = make_tree(home / "checkout", "19devel")
     git(root, "init", "--quiet")
     git(root, "add", "--all")
@@ -248,7 +248,7 @@ def test_a_file_that_is_swapped_for_a_link_is_not_followed(home: Path, journal: 
             take_snapshot(root, top, ["pipe"], "test", journal)
 
 
-# ── What was fetched before ───────────────────────────────────────────────────────────────────
+# ── Earlier downloads ─────────────────────────────────────────────────────────────────────────
 
 
 def keep_one(home: Path, version: str, content: bytes = b"a tarball") -> Path:
@@ -280,7 +280,7 @@ def test_a_fetch_that_was_cut_short_does_not_count(home: Path) -> None:
     assert fetched.find("18") is None
 
 
-# ── Debian, with apt played by a listing and by archives that are or are not there ────────────
+# ── Debian, with a listing and present or missing archives in place of apt ────────────────────
 
 LISTING = """Package: postgresql-15
 Version: 15.18-0+deb12u1

@@ -1,4 +1,4 @@
-"""Sources from upstream, which a server on the loopback plays, and what is said without any network."""
+"""Sources from upstream, with a server on loopback in its place, and messages without any network."""
 
 import hashlib
 import io
@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass
 class Upstream:
-    """What the server has, by path; `cut` are the paths whose answers break off half way."""
+    """The files of the server, by path; the answers for `cut` paths break off half way."""
 
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     cut: set[str] = field(default_factory=set[str])
@@ -44,7 +44,7 @@ class Upstream:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
-    """Upstream alone, at an address on the loopback."""
+    """Only upstream, at an address on loopback."""
     content = Upstream()
 
     class Handler(BaseHTTPRequestHandler):
@@ -93,7 +93,7 @@ def test_the_newest_minor_version_is_fetched_checked_and_kept(home: Path, journa
     assert source.origin.endswith("/v18.101/postgresql-18.101.tar.bz2, sha256 as published beside it")
     assert source.sha256 == sha256_of(source.tarball)
     assert unpack(source, home / "unpacked").name == "postgresql-18.101"
-    served.files.clear()  # from now on there is no upstream
+    served.files.clear()  # from now on upstream is missing
     assert find_source("18", journal) == source
     assert find_source("18.101", journal) == source
     left = {path.name for path in (home / "home" / "sources").iterdir()}
@@ -145,7 +145,7 @@ def test_without_a_network_every_way_is_named_and_the_way_out(
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         port = server.server_address[1]
-    monkeypatch.setattr(upstream, "ADDRESS", f"http://127.0.0.1:{port}")  # nobody listens there any more
+    monkeypatch.setattr(upstream, "ADDRESS", f"http://127.0.0.1:{port}")  # nothing listens there any more
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(apt, "addresses", dict[str, str])
     with pytest.raises(HostError) as problem:

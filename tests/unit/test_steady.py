@@ -1,4 +1,4 @@
-"""When a server is taken for steady, on a server that only counts."""
+"""When a server is considered steady, with a fake server that only counts."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from octavo.lab.steady import reach_steady
 
 
 class CountingServer:
-    """Counts WAL as its windows tell it; a checkpoint completes every so many windows."""
+    """Counts WAL according to its windows; a checkpoint completes every given number of windows."""
 
     def __init__(self, images: list[int], checkpoint_every: int = 1000) -> None:
         self.images = images
@@ -47,7 +47,7 @@ def test_images_that_fall_and_then_stay_are_waited_for() -> None:
 
 
 def test_the_beginning_of_a_slow_fall_is_flat_and_not_steady() -> None:
-    """2 % less in each window of 2 s: any four of them are alike, and a trial of a minute would fall by half."""
+    """2 % less in each window of 2 s: any four of them are similar, but a trial of a minute would fall by half."""
     slow = [round(900 * 0.98**number) for number in range(200)]
     server = CountingServer(slow)
     server.reach()
@@ -71,7 +71,7 @@ def test_cycles_that_end_too_soon_for_the_phase_are_not_waited_for_without_end()
 def test_two_whole_checkpoint_cycles_are_enough_though_images_rise_and_fall() -> None:
     server = CountingServer([900, 300, 100] * 20, checkpoint_every=3)
     server.reach()
-    assert server.windows == 9  # the cycle that was under way, and two whole ones
+    assert server.windows == 9  # the current cycle, and two whole ones
 
 
 def test_a_workload_that_writes_nothing_is_steady_at_once() -> None:

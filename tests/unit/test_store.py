@@ -42,7 +42,7 @@ def sql(address: Path) -> Sql:
 
 
 class TestOnSQLite(StoreContract):
-    """The same tests as on PostgreSQL."""
+    """Runs the same tests as on PostgreSQL."""
 
 
 def test_it_survives_a_power_cut_by_its_settings(store: Store) -> None:
@@ -54,7 +54,7 @@ def test_it_survives_a_power_cut_by_its_settings(store: Store) -> None:
 def test_a_new_file_that_another_process_writes_to_is_waited_for(
     address: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite itself does not wait before it turns write-ahead logging on."""
+    """SQLite itself does not wait before it enables write-ahead logging."""
     address.touch()
     with closing(sqlite3.connect(address, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -68,7 +68,7 @@ def test_a_new_file_that_another_process_writes_to_is_waited_for(
 
 
 def test_a_file_without_tables_has_no_runs(address: Path) -> None:
-    """Whoever was to make them was killed before."""
+    """The process that was about to create them was killed."""
     address.touch()
     assert list_runs(address) == []
 

@@ -46,7 +46,7 @@ def test_the_passphrase_of_a_key_is_refused_too() -> None:
 
 
 def test_what_libpqs_variables_say_is_kept_when_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who starts a server of ours forgets them, and stores the trial after that."""
+    """A process that starts a server of ours forgets them, and stores the trial after that."""
     for name, value in {"PGPASSFILE": "/x/pgpass", "PGSSLMODE": "verify-full", "PGPASSWORD": "hidden"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("OCTAVO_STORE", "postgresql://me@stores:5433/octavo?options=-csearch_path%3Dteam")

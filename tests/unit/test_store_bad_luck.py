@@ -1,4 +1,4 @@
-"""The store on a full disk, a read-only one, damaged, and with several processes at it."""
+"""The store on a full disk, on a read-only one, damaged, and used by several processes."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def mount(arguments: list[str], place: Path) -> None:
 
 @pytest.fixture(params=["tmpfs", "ext4"])
 def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A filesystem of 8 MB, gone at the end."""
+    """A filesystem of 8 MB, removed at the end."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small filesystem needs root")
     place = tmp_path / "disk"
@@ -57,7 +57,7 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 
 def fill_up(place: Path, leaving: int) -> Path:
-    """Takes all the room but so many bytes."""
+    """Takes all the space except this many bytes."""
     ballast = place / "ballast"
     ballast.unlink(missing_ok=True)
     with ballast.open("wb", buffering=0) as file:
@@ -76,7 +76,7 @@ def test_on_a_full_disk_a_trial_is_whole_or_absent(small_disk: Path) -> None:
     refused, stored = 0, 0
     with closing(Store.open(path)) as store:
         add_run(store, "one")
-        # The disk is full at the first write, at the last one, and at several moments between.
+        # The disk is full at the first write, at the last one, and at several moments in between.
         for leaving in range(0, 160 * 1024, 8 * 1024):
             ballast = fill_up(small_disk, leaving)
             try:
@@ -100,7 +100,7 @@ def test_on_a_full_disk_every_write_names_the_way_out(small_disk: Path) -> None:
     with closing(Store.open(path)) as store:
         add_run(store, "one")
         fill_up(small_disk, 0)
-        # What fits into pages that the log already has may still be written; at some point nothing may.
+        # Data that fits into existing pages of the log may still be written; at some point nothing may.
         with pytest.raises(HostError, match="make room"):
             for number in range(1000):
                 store.set_environment("one", {"builds": ["x" * 1000 * number]})

@@ -1,4 +1,4 @@
-"""pgbench's whole log, the five transactions' mix, and the kernel's threads that make huge pages."""
+"""pgbench's complete log, the mix of the five transactions, and the kernel's threads that make huge pages."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_the_log_of_every_transaction_tells_the_tail(
     latencies = sorted(latency / 1000 for _, latency, _ in lines)
     assert found["latency_max_ms"] == latencies[-1] >= found["latency_p99_9_ms"] >= found["latency_p99_ms"]
     assert sum(latency <= found["latency_p50_ms"] for latency in latencies) * 2 >= len(latencies)
-    # Nor did any end before the first that ended: the run began when the earliest of them did.
+    # Nor did any end before the first one ended: the run began with the earliest of them.
     ends = sorted([min(after - latency for _, latency, after in lines) / 1000, *(after / 1000 for *_, after in lines)])
     gap = max((later - end for end, later in pairwise(ends)), default=0.0)
     assert found["longest_gap_ms"] == pytest.approx(gap, abs=0.02)

@@ -1,6 +1,8 @@
-"""TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
+"""TPC-H without PostgreSQL: known queries and answers, the comparison of results, a trial's figures from its runs."""
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +14,14 @@ from tests.unit.plans import small_plan
 from octavo import workloads
 from octavo.costs.calibrate import CalibrationRequest
 from octavo.errors import OctavoError, UsageError
+from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.recall import recall_results
+from octavo.lab.trial import Equipment, Trial
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
+from octavo.plan.thresholds import Thresholds
 from octavo.store.records import TrialRecord
+from octavo.workloads.base import MeasuresBeforehand
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
 from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.costs import cost_settings
@@ -99,7 +105,7 @@ def test_random_text_is_left_out_and_a_row_too_few_is_not() -> None:
     [
         ("380456.00", "380456", True),
         ("25.5751546114546921", "25.575154611454693", True),
-        ("0.0345", "0.0344", False),  # equal when rounded, but not by a millionth
+        ("0.0345", "0.0344", False),  # equal when rounded, but not to a millionth
         ("505822441.4861", "505822441.48", False),
         ("505822441.4861", "505822441.51", False),
         ("NaN", "0", False),
@@ -136,7 +142,7 @@ def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> N
 
 
 def restart(monkeypatch: pytest.MonkeyPatch, scale: str, *results: dict[str, str]) -> None:
-    """Another process, which resumes a run whose trials had these results."""
+    """Simulates another process, which resumes a run whose trials had these results."""
     monkeypatch.setattr(references, "_first", {})
     cell = replace(make_cells(small_plan())[0], levels={"scale": scale})
     trials = [
@@ -252,7 +258,7 @@ def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -
 
 
 def test_plans_of_a_query_have_an_order_of_their_own() -> None:
-    """Two trials whose runs had the same two plans, one after the other, had the same plans."""
+    """Two trials whose runs had the same two plans, in either order, had the same plans."""
     other = {"Plan": {"Node Type": "Seq Scan", "Relation Name": "lineitem"}}
     one, again = Captured(), Captured()
     for captured, plans in ((one, (PLAN, other)), (again, (other, PLAN))):
@@ -358,3 +364,99 @@ def test_measured_costs_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert cost_settings(SERVER, levels) == cost_settings(SERVER, levels) == {"seq_page_cost": "0.250000000"}
     cost_settings(SERVER, {**levels, "cache": "cold"})
     assert asked == [("native", False), ("native", True)]
+
+
+def test_costs_and_answers_are_known_before_anything_is_warmed_up_or_observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial would contain the measuring of costs otherwise, and cells that warm up at the same time disturb it."""
+    asked: list[str] = []
+    monkeypatch.setattr(queries, "cost_settings", lambda server, levels: asked.append(levels["costs"]))
+    monkeypatch.setattr(queries, "references", lambda server, scale: asked.append(scale))
+    workload = workloads.find("tpch")
+    assert isinstance(workload, MeasuresBeforehand)
+    workload.beforehand(SERVER, {**LEVELS, "phase": "load"})
+    assert asked == []
+    workload.beforehand(SERVER, {**LEVELS, "phase": "queries", "costs": "calibrated"})
+    assert asked == ["calibrated", "0.37"]
+
+
+def test_a_trial_measures_beforehand_on_a_server_that_is_not_warm_yet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Warmed(Exception):
+        """The end of what is tested."""
+
+    events: list[str] = []
+
+    def nothing(*_: object, **__: object) -> AbstractContextManager[Any]:
+        return nullcontext(server)
+
+    def copy(*_: object) -> AbstractContextManager[Any]:
+        return nullcontext((tmp_path, {}))
+
+    def warm_up(*_: object) -> None:
+        raise Warmed
+
+    server: Any = SimpleNamespace(
+        as_dict=dict, query=lambda name: [{"bytes": 1}], process=SimpleNamespace(pid=1), settings=dict,
+        directory=tmp_path,
+    )  # fmt: skip
+    for name in ("device.volume", "knobs.applied", "set_user_id.none_left", "cluster.start", "limited_log"):
+        monkeypatch.setattr(f"octavo.lab.trial.{name}", nothing)
+    monkeypatch.setattr("octavo.lab.trial.pristine_copy", copy)
+    monkeypatch.setattr("octavo.lab.trial.server_group", lambda *_, **__: nullcontext(None))
+    monkeypatch.setattr("octavo.lab.trial.cpu_pinning.pin", lambda *_: None)
+    monkeypatch.setattr("octavo.lab.trial.warm_up", warm_up)
+    workload: Any = SimpleNamespace(beforehand=lambda server, levels: events.append(levels["cache"]))
+    settings: Any = SimpleNamespace(of=lambda *_: {})
+    nobody: Any = None
+    equipment = Equipment(workload, Thresholds(), settings, nobody, nobody, nobody, nobody)
+    dataset: Any = SimpleNamespace(copy_bytes=0, spec=SimpleNamespace(wal_bytes=0), build=None)
+    trial = Trial({"cache": "cold", "server_cpus": "all"}, dataset, 1, tmp_path / "1.server.log")
+    with pytest.raises(Warmed):
+        equipment.run(trial, {}, PhaseTimings())
+    assert events == ["cold"]
+
+
+def test_the_estimate_counts_the_runs_of_min_time_and_their_restarts() -> None:
+    """A query takes 40 / 22 s at scale factor 1, twice that from the device, and a restart a second."""
+    workload, one = workloads.find("tpch"), 0.11 * 40 / 22
+    levels = {**LEVELS, "phase": "queries", "scale": "0.11", "cache": "warm"}  # 0.2 s, 0.4 s cold
+    assert workload.seconds_asked(levels) == pytest.approx(2 * (1 + 2) * one)
+    assert workload.seconds_asked({**levels, "min_time": "1s"}) == pytest.approx(2 * (1 + 5) * one)
+    cold = {**levels, "cache": "cold"}
+    assert workload.seconds_asked(cold) == pytest.approx(2 * 2 * (2 * one + 1))
+    assert workload.seconds_asked({**cold, "min_time": "2s"}) == pytest.approx(2 * 5 * (2 * one + 1))
+    assert workload.seconds_asked({**levels, "min_time": "1000s"}) == pytest.approx(2 * (1 + queries.MOST_RUNS) * one)
+
+
+def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter((4096, 8192, 0))
+
+    def drop_caches(directory: Path) -> dict[str, Any]:
+        return {"caches_emptied_by": "posix_fadvise", "cached_bytes_left": next(left)}
+
+    def restart(meanwhile: Callable[[], object]) -> None:
+        meanwhile()
+
+    session = SimpleNamespace(begin=lambda server, query: None, timeout=1.0)
+    monkeypatch.setattr(queries, "drop_caches", drop_caches)
+    monkeypatch.setattr(queries, "open_session", lambda server, levels: session)
+    server: Any = SimpleNamespace(directory=Path("/data"), restart=restart)
+    power = queries.Power(LEVELS, References("0.37", None))
+    pieces = queries.QueryPieces(server, {**LEVELS, "cache": "cold"}, power, None)
+    for repetition in (1, 2, 3):
+        pieces.begin(("q6", repetition))
+    power.add(6, 1, ran(1.0), "same")
+    facts = pieces.result().facts
+    assert (facts["restarts"], facts["caches_emptied_by"], facts["cached_bytes_left"]) == (3, "posix_fadvise", 8192)
+
+
+def test_the_shortest_run_is_one_of_as_many_in_every_cell() -> None:
+    """A faster cell has more runs in `min_time`; the shortest of these would be shorter by their number alone."""
+    power = queries.Power({**LEVELS, "min_time": "2s"}, References("0.37", None))
+    for number, runs in {1: (1.5, 1.25), 6: (0.75, 0.5, 0.25, 0.5)}.items():
+        for repetition, seconds in enumerate(runs, 1):
+            power.add(number, repetition, ran(seconds), "same")
+    result = power.result(10.0, restarts=0)
+    assert numbers(result.observations, "seconds_min") == {(None, 1): 1.75, ("q1", 1): 1.25, ("q6", 1): 0.5}
+    assert numbers(result.observations, "seconds_median")["q6", 1] == 0.5

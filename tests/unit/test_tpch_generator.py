@@ -2,8 +2,9 @@
 
 import os
 import sys
+from array import array
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.errors import OctavoError
-from octavo.workloads.tpch import generator
+from octavo.workloads.tpch import generator, orders_by_customer
 from octavo.workloads.tpch.generator import Rows, copy_rows
 
 _HEADERS = {
@@ -30,7 +31,7 @@ _ROWS = {
 
 
 class Connection:
-    """Keeps what COPY is given; a COPY that an error ends has nothing."""
+    """Keeps the input of COPY; a COPY that an error ends keeps nothing."""
 
     def __init__(self) -> None:
         self.copied: dict[str, bytes] = {}
@@ -51,14 +52,14 @@ class Connection:
 
 
 class Ended:
-    """A generator that has ended well."""
+    """A generator that has ended successfully."""
 
     def wait(self, timeout: float) -> int:
         return 0
 
 
 def copy(text: bytes, tables: Sequence[str], connection: Connection, exit_code: int = 0) -> None:
-    """COPY of what a generator writes."""
+    """COPY of a generator's output."""
     program = f"import os, sys; os.write(1, {text!r}); sys.exit({exit_code})"
     with Popen([sys.executable, "-S", "-c", program], stdout=PIPE, stderr=PIPE, text=True) as child:
         assert child.stdout is not None
@@ -112,3 +113,46 @@ def test_no_byte_is_lost_or_moved(tables: list[str], size: int) -> None:
         patch.setattr(generator, "_PIECE", size)
         copy_rows(connection, Rows(reading, tables, child))
     assert connection.copied == {table: b"".join(_ROWS[table]) for table in tables}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "problem"),
+    [
+        (b"", 137, r"tpchgen-cli failed \(exit 137\) at orders: no output"),
+        (b"o_orderkey,o_custkey,o_comment\n1,2,a\n2", 137, r"tpchgen-cli failed \(exit 137\) at orders"),
+        (b"o_orderkey,o_custkey,o_comment\n1,2,a\n2,", 0, "tpchgen-cli ended in the middle of a row"),
+        (b"", 0, "tpchgen-cli ended in the middle of a row"),
+    ],
+)
+def test_a_generator_that_was_cut_off_gives_no_answer(
+    text: bytes, code: int, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is that of the generator, not an IndexError or StopIteration of ours."""
+    answers: dict[str, tuple[tuple[str, str], ...]] = {}
+    monkeypatch.setattr(orders_by_customer, "_answers", answers)
+    monkeypatch.setattr(generator, "lent_program", lambda server: nullcontext(None))
+    program = f"import os, sys; os.write(1, {text!r}); sys.exit({code})"
+
+    @contextmanager
+    def stream(*_: object) -> Generator[Rows, None, None]:
+        with Popen([sys.executable, "-S", "-c", program], stdout=PIPE, stderr=PIPE, text=True) as child:
+            assert child.stdout is not None
+            yield Rows(child.stdout.fileno(), ["orders"], child)
+
+    monkeypatch.setattr(generator, "stream", stream)
+    server: Any = None
+    with pytest.raises(OctavoError, match=problem):
+        orders_by_customer.answer(server, "0.01")
+    assert not answers
+
+
+def test_orders_are_counted_by_customer_without_special_requests() -> None:
+    counts = array("l", [0] * 4)
+    rows = [
+        ["o_orderkey", "o_custkey", "o_comment"],
+        ["1", "2", "x"],
+        ["2", "2", "special or requests"],
+        ["3", "2", ""],
+    ]
+    orders_by_customer.count(iter(rows), counts)
+    assert list(counts) == [0, 0, 2, 0]

@@ -1,22 +1,27 @@
-"""A step of a load that runs in a thread: how it ends, fails, and is broken off."""
+"""A step of a load that runs in a thread: how it ends, fails, and is interrupted."""
 
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from octavo import workloads
 from octavo.errors import OctavoError
+from octavo.postgres.wal_contents import Position, WalContents
+from octavo.workloads.tpch import generator
 from octavo.workloads.tpch.load_pieces import LoadPieces, RunningStep
-from octavo.workloads.tpch.loading import LoadStep
-from octavo.workloads.tpch.usage import QueryUsage
+from octavo.workloads.tpch.load_run import LoadRecord
+from octavo.workloads.tpch.loading import LoadStep, opened
+from octavo.workloads.tpch.usage import QueryUsage, UsageSnapshot
 
 
 @dataclass
 class Load:
-    """Runs what it is given, on a connection to nobody."""
+    """Runs the given steps, on a connection without a server."""
 
     step: Callable[[], object]
     session: Any = None
@@ -67,7 +72,7 @@ def test_a_step_has_the_time_of_its_slices_and_no_share_of_the_device_that_all_c
     found: list[tuple[LoadStep, QueryUsage]] = []
 
     def before() -> None:
-        """Nothing is read."""
+        """Reads nothing."""
 
     def used() -> QueryUsage:
         return QueryUsage(seconds=70.0, cpu=4.0, waited=0.5, device=(0, 0, 900, 10**9, 60_000, 10**6))
@@ -86,3 +91,63 @@ def test_a_step_has_the_time_of_its_slices_and_no_share_of_the_device_that_all_c
     run.keep()
     assert (steps.enough("load.copy"), steps.enough("load.pkey")) == (True, False)
     assert found == [(LoadStep("copy", 10.0, None), QueryUsage(seconds=10.0, cpu=4.0, waited=0.5, device=None))]
+
+
+@pytest.mark.parametrize(
+    ("inspected", "metrics"),
+    [
+        (1000, {"wal_record_bytes": 700.0, "wal_image_bytes": 200.0, "wal_read_share": 1.0}),
+        (250, {"wal_read_share": 0.25}),  # the rest was recycled, or is beyond what is read
+        (0, {"wal_read_share": 0.0}),
+    ],
+)
+def test_the_parts_of_a_step_s_wal_are_those_of_all_of_it(
+    inspected: int, metrics: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cell's records of a quarter of the WAL are no less than another's of the whole."""
+    ends = iter((5000, 6000))
+
+    def position(server: object) -> Position:
+        return Position(next(ends), "00000001", 8192, 16 * 1024**2)
+
+    def contents(server: object, start: int, end: Position, most: int) -> WalContents:
+        assert (start, end.end) == (5000, 6000)
+        return WalContents(700, 200, inspected, 24)
+
+    used = UsageSnapshot(0.0, 0.0, 0.0, None)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.wal_contents.position", position)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.wal_contents.contents", contents)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.usage.snapshot", lambda server: used)
+    server: Any = None
+    record = LoadRecord(server)
+    record.before()
+    record.after(LoadStep("pkey", 1.0))
+    found = {one.metric: one.value for one in record.observations if one.metric.startswith("wal_")}
+    assert found == {"wal_bytes": 1000.0, "wal_page_header_bytes": 24.0, **metrics}
+
+
+def test_a_load_analyses_with_the_target_of_its_cell_and_not_of_the_dataset_that_all_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executed: list[tuple[object, object]] = []
+
+    class Connection:
+        """Notes what it is asked to execute."""
+
+        def add_notice_handler(self, handler: object) -> None:
+            """There are no notices."""
+
+        def execute(self, statement: object, parameters: object = None) -> None:
+            executed.append((statement, parameters))
+
+    monkeypatch.setattr(generator, "lent_program", lambda server: nullcontext(None))
+    rows = SimpleNamespace(wait_for_first=lambda: None)
+    monkeypatch.setattr(generator, "stream", lambda *_: nullcontext(rows))
+    server: Any = SimpleNamespace(connect=lambda database: nullcontext(Connection()), execute=executed.append)
+    workload = workloads.find("tpch")
+    few, many = ({"phase": "load", "scale": "0.01", "statistics_target": target} for target in ("100", "1000"))
+    assert workload.contents(few) == workload.contents(many)
+    workload.fill(server, few)
+    assert executed == []
+    with opened(server, many, "off"):
+        assert executed == [("SELECT set_config(%s, %s, false)", ("default_statistics_target", "1000"))]

@@ -1,4 +1,4 @@
-"""Traces from Python: files, surfaces, the page, and the simulator beside libCacheSim."""
+"""Traces from Python: files, surfaces, the page, and the simulator compared with libCacheSim."""
 
 import errno
 import json
@@ -28,7 +28,7 @@ MB = 1024**2
 def trace_of(
     path: Path, blocks: Sequence[int], *, page_size: int = 8192, settings: dict[str, str] | None = None
 ) -> Path:
-    """A trace of one relation, an access a millisecond."""
+    """A trace of one relation, one access per millisecond."""
     writer = _core.TraceWriter(path, page_size)
     writer.describe("recorder", "a test")
     for name, value in (settings or {}).items():

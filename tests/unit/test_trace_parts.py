@@ -1,4 +1,4 @@
-"""A trace in parts against the whole of it."""
+"""A trace in parts compared with the whole trace."""
 
 import math
 import random
@@ -92,7 +92,7 @@ def test_shares_are_every_page_of_every_size_once(workers: int) -> None:
     for size in ALL_SIZES:
         parts = [share.part for share in planned if size in share.sizes]
         assert sorted(parts) == [(part, len(parts)) for part in range(len(parts))]
-    # An estimate that makes nothing faster is not made: with one more than sizes all stay exact.
+    # An estimate that saves no time is not used: with one worker more than sizes all stay exact.
     assert workers > 7 or {share.part for share in planned} == {(0, 1)}
 
 

@@ -1,4 +1,4 @@
-"""What is recorded from probes, without a server."""
+"""Recording from probes, without a server."""
 
 import os
 import re
@@ -93,7 +93,7 @@ def test_a_relation_that_is_dropped_meanwhile_is_left_out(tmp_path: Path) -> Non
         "tablespace": 1663, "database": 5, "relation": 16384, "kind": "r", "blocks": 7, "tuples": 9, "tuple_bytes": 121,
         "fillfactor": 0, "name": "t",
     }  # fmt: skip
-    # pg_relation_filenode and pg_relation_size of what the catalog had when the query began.
+    # pg_relation_filenode and pg_relation_size of the relations in the catalog when the query began.
     rows = [{**there, "blocks": None}, {**there, "relation": None}, there]
     writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
     target = Target(lambda name: rows if name == "traced_relations" else [], 180006, None, None, None)

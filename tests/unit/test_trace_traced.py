@@ -1,4 +1,4 @@
-"""Recording from a tracing build: a thread stands for its backends."""
+"""Recording from a tracing build, with a thread in place of its backends."""
 
 import mmap
 import os
@@ -26,7 +26,7 @@ _STREAM, _CHECKPOINT = 32, 16
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """What /proc says of a server: its data directory."""
+    """The /proc of a server: its data directory."""
     (tmp_path / "data").mkdir()
     place = tmp_path / "proc" / str(_SERVER)
     place.mkdir(parents=True)
@@ -40,7 +40,7 @@ def _record(block: int, kind: int, rest: int, time: int) -> bytes:
 
 
 def _backend(data: Path, stop: threading.Event) -> Generator[None, None, None]:
-    """Appends records as pg_trace.h does, while the control file lets it."""
+    """Appends records as pg_trace.h does, while the control file permits it."""
     directory = data / recorder.DIRECTORY
     with (directory / recorder.CONTROL).open("rb") as file:
         control = mmap.mmap(file.fileno(), 24, prot=mmap.PROT_READ)
@@ -119,7 +119,7 @@ def test_a_tracing_build_is_another_build() -> None:
 
 
 def test_the_header_is_c(tmp_path: Path) -> None:
-    """With stand-ins for what PostgreSQL declares; as strict as its own builds are."""
+    """With stand-ins for PostgreSQL's declarations; with warnings as strict as in its own builds."""
     compiler = found("gcc")
     if compiler is None:
         pytest.skip(reason("gcc"))
@@ -170,7 +170,7 @@ def test_the_header_is_c(tmp_path: Path) -> None:
 
 
 def test_files_of_backends_that_have_ended_are_let_go(tmp_path: Path, proc: Path) -> None:
-    """Any number of backends may come and go."""
+    """Any number of backends may start and end."""
     out = tmp_path / "t.octrace"
     with recorder.recording(_SERVER, proc) as recording:
         writer = _core.TraceWriter(out, 8192)
@@ -187,7 +187,7 @@ def test_files_of_backends_that_have_ended_are_let_go(tmp_path: Path, proc: Path
 
 
 def test_a_turn_reads_no_more_than_it_may(tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backend that writes as fast as it can does not keep the recorder for ever; what is not read is counted."""
+    """A backend that writes as fast as it can does not occupy the recorder for ever; unread records are counted."""
     monkeypatch.setattr(recorder, "_MOST_A_TURN", 1 << 20)
     monkeypatch.setattr(recorder, "_REST_SECONDS", 0.0)
     with recorder.recording(_SERVER, proc) as recording:

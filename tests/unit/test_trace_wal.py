@@ -1,4 +1,4 @@
-"""What a trace says of the WAL: by stretches, by kinds, and in a part of it."""
+"""The WAL in a trace: by intervals, by kinds, and in a part of the trace."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ _UPDATE = "Heap/HOT_UPDATE"
 
 
 class _Server:
-    """Answers as a server whose counters are set."""
+    """Answers like a server whose counters are set."""
 
     def __init__(self, **counters: int) -> None:
         self.counters, self.has_inspect, self.has_blocks = counters, False, False
@@ -41,7 +41,7 @@ def _server() -> _Server:
 
 
 def _kinds(_connection: object, _schema: str, start: int, end: int) -> list[dict[str, Any]]:
-    """Of both stretches together, or of one of them: the first one has all updates and three commits of five."""
+    """For both intervals together, or for one of them: the first one has all updates and three commits of five."""
     first, last = start < 10**9 + 10_000, end > 10**9 + 10_000
     rows = [
         {"kind": "Heap/INSERT", "records": first + last, "bytes": 450 * (first + last), "images": 0},
@@ -104,7 +104,7 @@ def test_stretches_are_read_for_a_limited_time(tmp_path: Path, monkeypatch: pyte
 def test_in_a_long_recording_several_stretches_have_their_kinds_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stretch without WAL is part of the next one; the others are taken together from the end on."""
+    """An interval without WAL is part of the next one; the others are combined from the end on."""
 
     def kinds(_connection: object, _schema: str, start: int, end: int) -> list[dict[str, Any]]:
         return [{"kind": "Transaction/COMMIT", "records": (end - start) // 10, "bytes": 34, "images": 0}]
@@ -130,7 +130,7 @@ def _properties(path: Path) -> dict[str, str]:
 
 
 def test_the_checkpoint_before_the_trace_is_the_last_one_that_began_before_it(tmp_path: Path) -> None:
-    """One was running when the recording began, and is known when it has ended; another one began afterwards."""
+    """One was running when the recording began, and is known once it has ended; another one began afterwards."""
     server, path = _server(), tmp_path / "t.octrace"
     writer = _core.TraceWriter(path, 8192)
     meter = WalMeter(server.query, writer, 0)
@@ -228,7 +228,7 @@ def test_a_part_of_a_trace_has_the_stretches_that_lie_in_it(tmp_path: Path, monk
 def test_a_part_of_a_long_trace_has_the_stretches_whose_kinds_are_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two seconds have their kinds together: of three seconds those of the first two are known."""
+    """The kinds of two seconds are known together: of three seconds those of the first two are known."""
 
     def kinds(_connection: object, _schema: str, start: int, end: int) -> list[dict[str, Any]]:
         return [{"kind": _UPDATE, "records": end - start, "bytes": 10, "images": 10}]

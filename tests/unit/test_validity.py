@@ -65,7 +65,7 @@ CRASH = (
     "2025-01-02 03:04:05.678 UTC [9] postmaster LOG:  client backend (PID 77) was terminated by signal 9: Killed\n"
     "2025-01-02 03:04:05.678 UTC [9] postmaster LOG:  terminating any other active server processes\n"
 )
-# A volume of 40 MB/s that served 39 of them, and one that served 30: it can have done no more than 2.6 %, and 33 %.
+# A volume of 40 MB/s that served 39 of them, and one that served 30: they can have lost at most 2.6 %, and 33 %.
 VOLUME = {"cache": "warm", "shared_buffers": "128MB", "device": "mbps=40"}
 SERVED = {
     "device_reads_per_second": 5000.0, "device_writes_per_second": 0.0,
@@ -100,14 +100,14 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("steal", evidence({"cpu_steal_share": 0.03}, threshold=0.03), "changed the result by 3.1 %"),
     ("steal", evidence({"cpu_steal_share": 1.0}, threshold=0.03), "100.00 %"),
     ("steal", evidence({**STOLEN, **IDLE}, levels=VOLUME, threshold=0.03), "20.00 %.* by 25.0 %"),
-    ("steal", evidence({**STOLEN, **SERVED}, threshold=0.03), "by 25.0 %"),  # a device whose limits nobody knows
+    ("steal", evidence({**STOLEN, **SERVED}, threshold=0.03), "by 25.0 %"),  # a device whose limits are unknown
     (
         "steal",
         evidence(
             {**STOLEN, **IDLE, "device_reads_per_second": 590.0}, levels={**VOLUME, "device": "gp2:200"}, threshold=0.03
         ),
         "by 25.0 %",
-    ),  # its credits may have given five times as much
+    ),  # its credits may have provided five times as much
     ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.1}, threshold=0.1), "10.0 %"),
     ("foreign_cpu", evidence(IDLE, levels=VOLUME, around={"foreign_cpu_share": 0.4}, threshold=0.03), "40.0 %"),
     ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.3, "seconds": 0.05}), r"30.0 %"),
@@ -282,7 +282,7 @@ def test_a_pid_that_has_passed_to_another_is_another() -> None:
 
 @given(st.data())
 def test_what_is_used_between_two_tables_is_all_accounted_for(data: st.DataObject) -> None:
-    """Processes start, work, and end; whoever they are, the growth of the living is what was worked."""
+    """Processes start, work, and end; in every case the growth of the living ones is the work done."""
     living = {1: made(1, 0, 3)}
     pids = itertools.count(2)
 

@@ -1,4 +1,4 @@
-"""Emulated machines: what an image is made of, qemu's command line, the job's disk, and its output."""
+"""Emulated machines: the contents of an image, qemu's command line, the job's disk, and its output."""
 
 import io
 import json
@@ -33,7 +33,8 @@ LIMITS = Limits(memory=1024 * _MB, disk=4096 * _MB, cpus=2, seconds=90.5)
 
 
 def unpacked(archive: bytes) -> Iterator[Entry]:
-    """The entries of a cpio archive of kind newc, read by the format's text and not by what writes it."""
+    """The entries of a cpio archive of kind newc, read by the format's specification and not by the code that writes
+    it."""
     at = 0
     while True:
         assert archive[at : at + 6] == b"070701"
@@ -69,7 +70,7 @@ def test_modules_come_after_what_they_need(tmp_path: Path) -> None:
     (tmp_path / "modules.order").write_text("none of ours")
     there = modules_in(tmp_path)
     assert set(there) == set(needs)
-    # One that the kernel has built in is no file.
+    # One that is built into the kernel is not a file.
     names = [name for name, _ in in_order(["virtio_pci", "ext4", "virtio_blk", "ext4"], there)]
     assert names == ["mbcache", "jbd2", "ext4", "virtio_blk"]
 
@@ -209,7 +210,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         job_of(tmp_path, ["true"], {"gone": tmp_path / "gone"})
 
 
-# ── What comes out ────────────────────────────────────────────────────────────────────────────
+# ── Output ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_last_line_is_the_exit_code() -> None:
@@ -325,7 +326,7 @@ def test_cache_rm_takes_images_too(kept: Path, capsys: pytest.CaptureFixture[str
 
 
 def printed(number: int, times: int) -> str:
-    """What the plugin prints at a mark, when everything was executed so many times."""
+    """The plugin's output at a mark, when everything was executed this many times."""
     names = (*atomics.EXCLUSIVE, *atomics.LSE, atomics.INSTRUCTIONS)
     return "".join(
         f"octavo-count {number} {where} {name} {times * (n + 1)}\n"

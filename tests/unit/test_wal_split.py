@@ -1,11 +1,16 @@
-"""Windows of WAL that are read, and the page headers in them."""
+"""Windows of WAL for reading, and the page headers in them."""
 
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from octavo.postgres.wal_contents import MOST_BYTES, Window, header_bytes, windows
+from octavo.host import children
+from octavo.postgres.wal_contents import MOST_BYTES, Position, WalContents, Window, contents, header_bytes, windows
 
 
 @given(
@@ -31,3 +36,28 @@ def test_page_headers_add_up_over_windows(start: int, length: int, block: int) -
         Window(middle, start + length), block, segment
     )
     assert apart == header_bytes(Window(start, start + length), block, segment)
+
+
+_STATS = "Total   12   600 [75.00%]   200 [25.00%]   800 [100%]\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "found"),
+    [
+        (0, _STATS, WalContents(600, 200, 1000, 0)),
+        (1, _STATS, WalContents(0, 0, 0, 0)),  # an invalid record, of which the sums before it are a part
+        (1, "", WalContents(0, 0, 0, 0)),
+    ],
+)
+def test_a_window_that_is_not_read_to_its_end_is_not_inspected(
+    code: int, output: str, found: WalContents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object, **__: object) -> children.Finished:
+        return children.Finished(code, output, "", 0.0)
+
+    monkeypatch.setattr("octavo.postgres.wal_contents.children.run", run)
+    monkeypatch.setattr("octavo.postgres.wal_contents.segments", lambda directory: {"000000010000000000000001"})
+    build = SimpleNamespace(program=Path)
+    server: Any = SimpleNamespace(build=build, directory=Path("/data"), journal=None, account=None)
+    start = (1 << 24) + 100
+    assert contents(server, start, Position(start + 1000, "00000001", 8192, 1 << 24)) == found

@@ -1,4 +1,4 @@
-"""What `octavo watch` shows, and what it says when it cannot."""
+"""What `octavo watch` shows, and its messages when it cannot."""
 
 import io
 import json
@@ -33,7 +33,7 @@ SERVER: Mapping[str, Any] = {
 
 
 def snapshot(value: float = 1.5, blind: Mapping[str, str] | None = None) -> ServerSnapshot:
-    """Every figure there is, with every role that an item may be."""
+    """Every figure, with every role that an item may be."""
     shown = [
         ShownFigure(name, figure.metric, item, value)
         for name, instrument in instruments().items()
@@ -88,7 +88,7 @@ def test_a_password_is_never_repeated(dsn: str) -> None:
         connect(dsn)
     assert "hunter2" not in str(caught.value)
     assert "--dsn" in str(caught.value)
-    assert caught.value.__cause__ is None  # nor in what a debugger would show
+    assert caught.value.__cause__ is None  # nor in a debugger's output
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-//! The hot paths of Octavo, and what talks to the kernel.
+//! The performance-critical code of Octavo, and its interfaces to the kernel.
 //!
-//! Nothing here knows about Python; `octavo-py` puts a thin face on it.
+//! Nothing here depends on Python; `octavo-py` is a thin binding of it.
 
 pub mod binary;
 pub mod block_device;

@@ -1,13 +1,13 @@
 //! Which marked constants can reach the object code of a C translation unit.
 //!
 //! Every unit of PostgreSQL includes `c.h`, whose `PGAlignedBlock` holds BLCKSZ, so the constant is in
-//! every preprocessed text, and a compiler's cache finds no two block sizes alike. Most units never use
-//! that type. This module finds the ones that do: it splits the preprocessed text into its external
-//! declarations (C11, 6.9), begins at those that emit code or data, and follows the identifiers that
-//! they mention to the declarations of these names. A constant that is in none of the declarations
-//! reached this way cannot change the object.
+//! every preprocessed text, and a compiler cache never matches between two block sizes. Most units
+//! never use that type. This module finds the ones that do: it splits the preprocessed text into its
+//! external declarations (C11, 6.9), begins at those that emit code or data, and follows the
+//! identifiers that they mention to the declarations of these names. A constant that is in none of the
+//! declarations reached this way cannot change the object.
 //!
-//! Where the text leaves room for doubt, the answer is the cautious one: that it does reach.
+//! If the text leaves room for doubt, the answer is the cautious one: that the constant does reach the object code.
 
 mod tokens;
 
@@ -21,7 +21,7 @@ use self::tokens::{Kind, Token, Tokens};
 /// spelling of a constant that occurs nowhere else, such as `0x00000002000`. At most 32 markers.
 ///
 /// # Panics
-/// When there are more than 32 markers.
+/// If there are more than 32 markers.
 #[must_use]
 pub fn markers_that_reach(text: &[u8], markers: &[&[u8]]) -> Vec<bool> {
     assert!(markers.len() <= 32, "one bit of a u32 each");
@@ -37,7 +37,7 @@ pub fn markers_that_reach(text: &[u8], markers: &[&[u8]]) -> Vec<bool> {
         .collect()
 }
 
-/// An external declaration: what it declares, what it mentions, which markers it holds.
+/// An external declaration: what it declares, what it mentions, and which markers it contains.
 struct Declaration {
     declares: Vec<u32>,
     mentions: Vec<u32>,
@@ -89,7 +89,7 @@ const ATTRIBUTES: &[&[u8]] = &[
     b"__declspec",
 ];
 const INLINE: &[&[u8]] = &[b"inline", b"__inline", b"__inline__"];
-// Keywords that stand where a declared name could.
+// Keywords in positions where a declared name could be.
 const NO_NAMES: &[&[u8]] = &[
     b"struct",
     b"union",
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
 
     fn add(&mut self, tokens: &[Token<'a>], body: Option<usize>) {
         if tokens[0].is_any(&[b"_Static_assert", b"static_assert"]) {
-            return; // holds or stops the compiler; it emits nothing
+            return; // affects the compilation or stops it; emits nothing
         }
         let head = &tokens[..body.unwrap_or(tokens.len())];
         let facts = facts_of(head);
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         mentions.dedup();
         let declares: Vec<u32> = facts.names.iter().map(|name| self.number(name)).collect();
         self.declarations.push(Declaration {
-            // What declares nothing that we can see is taken as reached.
+            // A declaration without a visible name is treated as reached.
             emits: emits || declares.is_empty(),
             declares,
             mentions,
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         *self.names.entry(name).or_insert(next)
     }
 
-    /// Markers are looked for inside strings and pasted words too: `#` and `##` put them there.
+    /// Markers are also searched for inside strings and pasted words: `#` and `##` put them there.
     fn markers_in(&self, token: Token<'a>) -> u32 {
         let mut found = 0;
         for (bit, marker) in self.markers.iter().enumerate() {
@@ -222,7 +222,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Whether the brace that comes next opens a function's body, not a type or an initialiser.
+/// Whether the next brace opens a function's body, not a type or an initialiser.
 fn opens_body(tokens: &[Token<'_>]) -> bool {
     let mut end = tokens.len();
     while end > 0 {
@@ -277,7 +277,7 @@ fn facts_of<'a>(tokens: &[Token<'a>]) -> Facts<'a> {
     let (mut has_object, mut has_prototype) = (false, false);
     let mut parentheses = 0_usize;
     let mut brackets = 0_usize;
-    // For each open brace, whether it holds enumerators.
+    // For each open brace, whether it contains enumerators.
     let mut braces: Vec<bool> = Vec::new();
     let mut next_brace_is_enum = false;
     for (index, token) in tokens.iter().enumerate() {
@@ -340,7 +340,7 @@ fn facts_of<'a>(tokens: &[Token<'a>]) -> Facts<'a> {
     Facts { names, emits }
 }
 
-/// Whether the word is the tag of a struct, union or enum: one of these comes before it, maybe with attributes.
+/// Whether the word is the tag of a struct, union or enum, which follows one of these words and possibly attributes.
 fn is_tag(tokens: &[Token<'_>], index: usize) -> bool {
     let mut end = index;
     while end > 0 {

@@ -9,7 +9,8 @@ use pyo3::{
 
 use crate::trace::observed;
 
-/// Reads an ELF file, or those of a package or archive: name inside and what is in it, or why there is no answer.
+/// Reads an ELF file, or those of a package or archive: the name inside it and the report, or the reason for having
+/// none.
 #[pyfunction]
 pub(crate) fn binary_scan(
     python: Python<'_>,

@@ -103,7 +103,7 @@ impl DeviceStatistics {
     }
 }
 
-/// The counters of the block device on which the filesystem of `path` lies.
+/// The counters of the block device that contains the filesystem of `path`.
 #[pyfunction]
 pub(crate) fn device_statistics(path: PathBuf) -> PyResult<DeviceStatistics> {
     block_device::statistics_of(&path)
@@ -117,7 +117,7 @@ fn exception(error: &Error) -> PyErr {
         Error::NoSuchPath { .. } => PyFileNotFoundError::new_err(message),
         Error::NoBlockDevice { .. } | Error::NotListed { .. } => PyLookupError::new_err(message),
         Error::Malformed(_) => PyValueError::new_err(message),
-        // The rest are what the operating system refused; Error is non-exhaustive.
+        // The others are errors of the operating system; Error is non-exhaustive.
         _ => PyOSError::new_err(message),
     }
 }

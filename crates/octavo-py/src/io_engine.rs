@@ -8,7 +8,7 @@ use pyo3::{
     prelude::*,
 };
 
-/// `octavo.io.job.Job`, attribute by attribute.
+/// The attributes of `octavo.io.job.Job`.
 #[derive(FromPyObject)]
 pub(crate) struct PyJob {
     paths: Vec<PathBuf>,
@@ -114,7 +114,7 @@ impl TryFrom<PyJob> for Job {
     }
 }
 
-/// What one measurement gave.
+/// The result of one measurement.
 #[pyclass(frozen, module = "octavo._core")]
 pub(crate) struct IoOutcome(Outcome);
 
@@ -181,7 +181,7 @@ impl IoOutcome {
     }
 }
 
-/// Measures; `observe(phase, done, total)` is called now and then with the interpreter's lock.
+/// Runs a measurement; `observe(phase, done, total)` is called regularly while the interpreter's lock is held.
 #[pyfunction]
 pub(crate) fn io_run(python: Python<'_>, job: PyJob, observe: Py<PyAny>) -> PyResult<IoOutcome> {
     let job = Job::try_from(job)?;
@@ -209,8 +209,8 @@ pub(crate) fn io_is_own(python: Python<'_>, path: PathBuf) -> PyResult<bool> {
         .map_err(|error| exception(&error))
 }
 
-/// Runs `work` without the interpreter's lock. Its observer takes the lock, lets signals in (Ctrl-C) and calls
-/// `observe`; what either raises ends the work and is raised here.
+/// Runs `work` without the interpreter's lock. Its observer takes the lock, handles signals (Ctrl-C) and calls
+/// `observe`; an exception of either ends the work and is raised here.
 fn observed<T: Send>(
     python: Python<'_>,
     observe: Py<PyAny>,

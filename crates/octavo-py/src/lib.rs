@@ -11,7 +11,7 @@ mod trace;
 mod trace_writer;
 mod translation_unit;
 
-/// The hot paths of Octavo, and what talks to the kernel.
+/// The performance-critical code of Octavo, and its interfaces to the kernel.
 #[pymodule]
 mod _core {
     #[pymodule_export]

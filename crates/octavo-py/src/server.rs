@@ -11,12 +11,12 @@ use crate::{
     trace::{observed, open},
 };
 
-/// vm.dirty_background_ratio is 10 %.
+/// The default of vm.dirty_background_ratio is 10 %.
 const DIRTY_PART: u64 = 10;
-/// Bytes of WAL in a second, or of an image: no server has more.
+/// The limit for bytes of WAL per second, and for bytes of an image: no server has more.
 const MOST_LOGGED: f64 = 1e11;
 
-/// `octavo.trace.simulate.Point`: a server. Sizes are bytes.
+/// `octavo.trace.simulate.Point`: a server. Sizes are in bytes.
 #[derive(FromPyObject)]
 pub(crate) struct Point {
     data_block: u64,
@@ -78,8 +78,8 @@ fn blocks(own: u64, point: &Point) -> PyResult<Blocks> {
     }
 }
 
-/// A server, or a miniature of it whose trace has one page of `scale`: its caches are as much smaller, and so is what it
-/// writes in the background.
+/// A server, or a miniature of it whose trace has one page of `scale`: its caches, and what it writes in the
+/// background, are smaller by this factor.
 fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
     let ring = |bytes: u64| {
         if bytes < point.data_block {
@@ -196,8 +196,9 @@ fn counts_as_dict<'p>(
     Ok(found)
 }
 
-/// What servers with these settings would have done with the accesses of a trace, in one pass. With a sample, which is
-/// how many replicates and of how many pages each has one, each server is that many miniatures.
+/// What servers with these settings would have done with the accesses of a trace, in one pass. With a sample (the
+/// number of replicates, and the number of pages of which each replicate has one) a server is one miniature per
+/// replicate.
 #[pyfunction]
 #[pyo3(signature = (path, own_size, points, *, threads, observe, marks=Vec::new(), sample=(1, 1)))]
 #[expect(clippy::too_many_arguments, reason = "by name")]

@@ -11,7 +11,7 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::trace::{exception, missing_as_dict, observed, open};
 
-/// Into more parts a trace's pages are not divided: each reads the whole trace.
+/// The limit of parts into which a trace's pages are divided: each of them reads the whole trace.
 const MOST_PARTS: u32 = 1024;
 
 pub(crate) fn failed(error: Error) -> PyErr {
@@ -21,7 +21,7 @@ pub(crate) fn failed(error: Error) -> PyErr {
     }
 }
 
-/// Pages of `wanted` bytes made of the trace's. Those that are smaller are spread as far as can be.
+/// Pages of `wanted` bytes made from the trace's pages. Accesses of smaller ones are spread as far as possible.
 fn pages(own: u64, wanted: u64) -> PyResult<Pages> {
     let bad = || {
         PyValueError::new_err(format!(
@@ -101,8 +101,8 @@ fn curve_as_dict<'p>(
     Ok(found)
 }
 
-/// LRU curves of a trace for pages of each size, in one pass: hit ratios at capacities in bytes. `concentrated` are the
-/// smaller sizes that have such a curve too, all of them if left out.
+/// LRU curves of a trace for pages of each size, in one pass: hit ratios at capacities in bytes. `concentrated`: the
+/// smaller sizes that also get such a curve; by default all of them.
 #[pyfunction]
 #[pyo3(signature = (
     path, own_size, page_sizes, capacities, *, rate, seed, threads, observe, part = (0, 1), concentrated = None
@@ -135,7 +135,7 @@ pub(crate) fn trace_curves<'p>(
         return Err(PyValueError::new_err("there are no pages of 0 bytes"));
     }
     if !sizes.contains(&own_size) && !concentrated.is_empty() {
-        sizes.push(own_size); // whose curve is one end of what smaller pages can do
+        sizes.push(own_size); // its curve is one limit for smaller pages
     }
     let mut studies = sizes
         .iter()

@@ -28,7 +28,7 @@ pub(crate) fn finish(writer: Out) -> Result<(), Error> {
         .into_inner()
         .map_err(std::io::IntoInnerError::into_error)?;
     match file.sync_all() {
-        // A pipe or a terminal cannot be waited for.
+        // A pipe or a terminal cannot be synced.
         Err(error) if error.raw_os_error() == Some(22) => Ok(()),
         other => Ok(other?),
     }
@@ -44,14 +44,14 @@ pub(crate) fn exception(error: Error) -> PyErr {
     }
 }
 
-/// The system's own words, without the number that Rust adds.
+/// The system's message, without the number that Rust appends.
 fn strerror(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// Runs `work` without the interpreter's lock. The function that it is given takes the lock, lets signals in (Ctrl-C)
-/// and calls `observe` with the accesses so far; what either raises ends the work and is raised here.
+/// Runs `work` without the interpreter's lock. The function that it gets takes the lock, handles signals (Ctrl-C) and
+/// calls `observe` with the accesses so far; an exception of either ends the work and is raised here.
 pub(crate) fn observed<T: Send, E: Send>(
     python: Python<'_>,
     observe: &Py<PyAny>,
@@ -86,7 +86,7 @@ pub(crate) fn missing_as_dict<'p>(
     Ok(found)
 }
 
-/// What is in a trace, as a dict.
+/// The summary of a trace, as a dict.
 #[pyfunction]
 pub(crate) fn trace_summary(
     python: Python<'_>,
@@ -177,7 +177,7 @@ fn wal_as_dict(python: Python<'_>, wal: Wal) -> PyResult<Bound<'_, PyDict>> {
     Ok(found)
 }
 
-/// Writes a part of a trace. Returns how many accesses it has, and what of the source is missing.
+/// Writes a part of a trace. Returns its number of accesses, and what is missing in the source.
 #[pyfunction]
 #[pyo3(signature = (source, target, start, until, relation, observe))]
 pub(crate) fn trace_cut(
@@ -209,7 +209,7 @@ pub(crate) fn trace_cut(
     Ok((accesses, missing_as_dict(python, missing)?))
 }
 
-/// Makes a trace of another program's. Returns how many accesses it has.
+/// Converts a trace of another program. Returns the number of accesses.
 #[pyfunction]
 pub(crate) fn trace_import(
     python: Python<'_>,
@@ -241,7 +241,7 @@ pub(crate) fn trace_import(
         .map_err(exception)
 }
 
-/// Writes a trace as another program reads it. Returns what of the trace is missing.
+/// Writes a trace in another program's format. Returns what is missing from the trace.
 #[pyfunction]
 pub(crate) fn trace_export<'p>(
     python: Python<'p>,

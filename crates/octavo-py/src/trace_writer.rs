@@ -14,7 +14,7 @@ use crate::trace::{Out, create, exception, finish};
 /// An access as a tuple: time, backend, tablespace, database, relation, fork, block, kind and strategy.
 type AccessTuple = (u64, u32, u32, u32, u32, u8, u64, u8, u8);
 
-/// A trace that is being written.
+/// A trace in the course of being written.
 #[pyclass(module = "octavo._core")]
 pub(crate) struct TraceWriter {
     into: Option<Out>,
@@ -132,8 +132,8 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// What bpftrace printed. Accesses are written but for the last `keep` nanoseconds; returns how many were lost, and
-    /// lines that are no accesses.
+    /// Adds bpftrace's output. Writes the accesses except those of the last `keep` nanoseconds; returns the number of
+    /// lost accesses, and the lines that are no accesses.
     fn push_probes(
         &mut self,
         printed: &[u8],
@@ -162,19 +162,20 @@ impl TraceWriter {
         Ok((self.probes.take_lost(), self.probes.take_notes()))
     }
 
-    /// Scans of relations up to so many blocks are guessed from blocks in a row; of others the server says what they are.
+    /// Scans of relations up to this many blocks are guessed from consecutive blocks; for others the server reports the
+    /// strategy.
     fn guess_scans_up_to(&mut self, blocks: u64) {
         self.probes = ProbeLines::knowing_scans(blocks);
     }
 
-    /// The next records of a backend's file, of a tracing build. `push_probes` writes them. Returns how many bytes were
-    /// taken, and how many records make no sense.
+    /// Adds the next records of a backend's file, of a tracing build. `push_probes` writes them. Returns the number of
+    /// bytes read, and the number of invalid records.
     fn push_records(&mut self, file: u64, backend: u32, records: &[u8]) -> (usize, u64) {
         let taken = self.records.feed(file, backend, records, &mut self.probes);
         (taken, self.records.take_strays())
     }
 
-    /// Nothing more of this file comes.
+    /// Ends a file: no more records of it follow.
     fn forget_records(&mut self, file: u64) {
         self.records.forget(file);
     }

@@ -142,13 +142,14 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
 
 
 def _uneven(cells: Sequence[Cell], checkpoints: Mapping[TrialKey, float]) -> str:
-    """The rounds in which cells of a condition that should be long past a checkpoint had unlike numbers of them."""
+    """The rounds in which cells of a condition that should be long past a checkpoint had unlike numbers of them, within
+    a part of the round: only cells of one part are compared."""
     steady = {cell.id: cell.condition for cell in cells if cell.levels["wal_regime"] == "steady"}
-    seen: dict[tuple[int, str], set[float]] = {}
+    seen: dict[tuple[int, int, str], set[float]] = {}
     for place, value in checkpoints.items():
         if place[2] in steady:
-            seen.setdefault((place[0], steady[place[2]]), set()).add(value)
-    rounds = {number for (number, _), counts in seen.items() if len(counts) > 1}
+            seen.setdefault((*place[:2], steady[place[2]]), set()).add(value)
+    rounds = {number for (number, *_), counts in seen.items() if len(counts) > 1}
     return human_count(len(rounds), "round") if rounds else ""
 
 

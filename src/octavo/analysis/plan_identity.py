@@ -38,7 +38,7 @@ def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Row
             if plan:
                 by_load = seen.setdefault((by_id[trial.cell].condition, item), {}).setdefault(trial.cell, {})
                 load = host_of_part(trial.part), trial.load
-                by_load[load] = _together(by_load.get(load, plan), plan)
+                by_load[load] = together(by_load.get(load, plan), plan)
     letters = _letters(cells, seen)
     return [
         {
@@ -83,9 +83,14 @@ def letter(number: int) -> str:
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
-def _together(one: str, other: str) -> str:
-    """Plans with a stroke between them, as a trial has them whose runs do not agree."""
-    return one if one == other else "/".join(sorted({*one.split("/"), *other.split("/")}))
+def together(*plans: str) -> str:
+    """Plans with a stroke between them, as a trial has them whose runs do not agree: each once, in an order of their
+    own, not that of the runs.
+
+    >>> together("b/a"), together("a", "b/a")
+    ('a/b', 'a/b')
+    """
+    return "/".join(sorted({one for each in plans for one in each.split("/")}))
 
 
 def _name(load: Load) -> str:

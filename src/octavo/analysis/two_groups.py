@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from octavo.analysis.plan_identity import together
 from octavo.analysis.trials import TrialKey
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
@@ -48,7 +49,7 @@ def two_groups(
         for one in trial.observations:
             # One number for each trial, so that runs of one load do not pass for many.
             if one.metric == metric and one.item is not None and one.value > 0 and one.repetition == first:
-                plan = {"plan": its} if (its := (trial.facts or {}).get("plans", {}).get(one.item)) else {}
+                plan = {"plan": together(its)} if (its := (trial.facts or {}).get("plans", {}).get(one.item)) else {}
                 group = values.setdefault((cell.condition, one.item, cell.levels.get(by, "")), [])
                 group.append((one.value, about | plan))
     looked = {key: found for key, found in values.items() if len(found) >= FEWEST}

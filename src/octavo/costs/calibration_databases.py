@@ -27,7 +27,7 @@ from octavo.knobs.server_group import server_group
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.own_connection import peer_of
-from octavo.postgres.user_connection import SessionLimits, connect, without_secrets
+from octavo.postgres.user_connection import SessionLimits, UsersConnection, connect, patience_of, without_secrets
 
 _SETTINGS = {
     "shared_buffers": "128MB", "autovacuum": "off", "jit": "off", "wal_level": "minimal",
@@ -37,6 +37,7 @@ _SETTINGS = {
 _FURTHER_BYTES = 320 * 1024**2
 _READAHEAD = "128kB"  # Linux's default
 _TIMEOUTS = SessionLimits("5min", "5s")
+_CONNECT_SECONDS = 10
 _NAME = "octavo_costs_"
 _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
 
@@ -48,7 +49,8 @@ def own_database(
     """A server of this build with the tables, on the device of this level, removed afterwards. Yields the achieved
     limits.
 
-    Limits apply once the tables exist. Raises HostError when this host cannot make such a device.
+    Limits apply once the tables exist. Raises HostError when this host cannot make such a device, OctavoError when the
+    tables cannot be made.
     """
     levels = {"device": level}
     if reason := device.cannot(levels):
@@ -80,11 +82,14 @@ def own_database(
             cluster.start(build, data, _SETTINGS, journal, account, log=log, memory_group=group)
         )
         connection = stack.enter_context(server.connect("postgres"))
-        tables.make(connection, sized)
-        _with_buffercache(connection)
-        # All of it now, while the device is fast: what is written out and read again would be so under its limits.
-        empty(connection)
-        connection.execute("CHECKPOINT")
+        try:
+            tables.make(connection, sized)
+            _with_buffercache(connection)
+            # All of it now, while the device is fast: what is written out and read again would be so under its limits.
+            empty(connection)
+            connection.execute("CHECKPOINT")
+        except psycopg.Error as error:  # such as a full disk
+            raise OctavoError(f"the tables of the calibration could not be made: {_message(error)}") from None
         forget(data)
         limited = stack.enter_context(device.limited(level, volume, journal, group))
         yield CalibrationDatabase(connection, sized, lambda: forget(data)), limited.facts
@@ -132,20 +137,27 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
             _drop(first, name)
 
 
-def _connected(dsn: str, database: str) -> Connection[DictRow]:
-    asked: dict[str, Any] = {**conninfo.conninfo_to_dict(dsn), "dbname": database, "application_name": "octavo costs"}
+def _connected(dsn: str, database: str) -> UsersConnection:
+    """A connection to our own database on the user's server, whose answers are limited in time and memory."""
+    asked: dict[str, Any] = {
+        "connect_timeout": _CONNECT_SECONDS, **conninfo.conninfo_to_dict(dsn),
+        "dbname": database, "application_name": "octavo costs",
+    }  # fmt: skip
     try:
-        return psycopg.Connection[DictRow].connect(**asked, autocommit=True, row_factory=dict_row)
+        connection = UsersConnection.connect(**asked, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         raise HostError(f"could not connect to the calibration's database: {_message(error)}") from None
+    connection.patience = patience_of(_TIMEOUTS)
+    return connection
 
 
 def _drop_left(connection: Connection[Any]) -> None:
-    """Drops what a calibration that was killed has left: ours by name and comment, and nobody is connected to it."""
+    """Drops what a calibration that was killed has left: ours by name and comment, and nobody is connected to it. Those
+    of a user whom this one may not act for stay."""
     rows = connection.execute(
         "SELECT datname FROM pg_database d JOIN pg_shdescription s ON s.objoid = d.oid"
         " AND s.classoid = 'pg_database'::regclass WHERE starts_with(datname, %s) AND description = %s"
-        " AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)",
+        " AND pg_has_role(d.datdba, 'USAGE') AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)",
         (_NAME, _MADE_BY_US),
     ).fetchall()
     for row in rows:

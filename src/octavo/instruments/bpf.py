@@ -14,7 +14,7 @@ from pathlib import Path
 from octavo.instruments import system_calls
 
 _MAP_CREATE, _PROGRAM_LOAD, _MAP_LOOKUP, _MAP_TAKE_BATCH, _ENABLE_STATS = 0, 5, 1, 25, 32  # batches since Linux 5.6
-HASH, LRU_HASH = 1, 9
+HASH, ARRAY, LRU_HASH = 1, 2, 9
 _TRACEPOINT_PROGRAM = 5
 _ATTRIBUTE_BYTES = 128
 

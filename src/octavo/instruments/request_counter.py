@@ -9,7 +9,7 @@ from pathlib import Path
 from octavo.instruments import bpf, perf_events, request_programs, system_calls
 from octavo.instruments.perf_events import TRACEPOINT, Event
 
-_KEY, _VALUE = struct.Struct("=IIII"), struct.Struct("=Q")
+_KEY, _VALUE, _INDEX = struct.Struct("=IIII"), struct.Struct("=Q"), struct.Struct("=I")
 _OWNER_KEY_BYTES, _OWNER_BYTES, _NAME_BYTES = 16, 8, 16
 _MOST_ENTRIES = 16384
 
@@ -34,26 +34,30 @@ class RequestCounter:
 
     `submitted`: counts submissions to a device without a queue, such as one of device mapper or md, instead of
     requests. `measured`: the cost of counting is measured too, which makes every BPF program of the host slightly more
-    expensive. Raises OSError if the kernel does not have or allow this.
+    expensive. `most`: the limit on different requests (by device, process, size and direction) between two calls of
+    `take`. Raises OSError if the kernel does not have or allow this.
     """
 
-    def __init__(self, device: int | None = None, *, submitted: bool = False, measured: bool = False) -> None:
+    def __init__(
+        self, device: int | None = None, *, submitted: bool = False, measured: bool = False, most: int = _MOST_ENTRIES
+    ) -> None:
         self._descriptors: list[int] = []
         self._programs: list[int] = []
         try:
             if measured:
                 with suppress(OSError):  # not possible before 5.8
                     self._keep(bpf.enable_statistics())
-            counts = self._keep(bpf.create_map(bpf.HASH, _KEY.size, _VALUE.size, _MOST_ENTRIES))
+            counts = self._keep(bpf.create_map(bpf.HASH, _KEY.size, _VALUE.size, most))
+            self._lost = self._keep(bpf.create_map(bpf.ARRAY, _INDEX.size, _VALUE.size, 1))
             owners = self._keep(bpf.create_map(bpf.LRU_HASH, _OWNER_KEY_BYTES, _OWNER_BYTES, _MOST_ENTRIES))
             self._names = self._keep(bpf.create_map(bpf.LRU_HASH, 4, _NAME_BYTES, _MOST_ENTRIES))
-            self._taker = bpf.Taker(counts, _KEY, _VALUE, _MOST_ENTRIES)
+            self._taker = bpf.Taker(counts, _KEY, _VALUE, most)
             with system_calls.tracefs() as directory:
                 block = directory / "events/block"
                 if submitted:
                     event = block / "block_bio_queue"
                     fields = bpf.offsets(event / "format")
-                    self._attach(event, request_programs.submitted(counts, self._names, device, fields))
+                    self._attach(event, request_programs.submitted(counts, self._lost, self._names, device, fields))
                     return
                 for name in ("block_io_start", "block_rq_requeue"):
                     if not (block / name).is_dir():  # the first one is new in Linux 6.5
@@ -67,7 +71,8 @@ class RequestCounter:
                     self._attach(block / name, program)
                 # Attach this one last, so that no request is counted that started before its process could be recorded.
                 event = block / "block_rq_issue"
-                self._attach(event, request_programs.issued(owners, counts, device, bpf.offsets(event / "format")))
+                fields = bpf.offsets(event / "format")
+                self._attach(event, request_programs.issued(owners, counts, self._lost, device, fields))
         except BaseException:
             self.close()
             raise
@@ -78,6 +83,12 @@ class RequestCounter:
             Requests(device, pid, size, _kind(kind & 0xFFFF), count, kind >> 16 == request_programs.IO_URING)
             for (device, pid, size, kind), (count,) in self._taker.take()
         ]
+
+    def lost(self) -> int:
+        """The requests since the beginning that were not counted, because too many different ones came between
+        two calls of `take`."""
+        found = bpf.look_up(self._lost, _INDEX.pack(0), _VALUE.size)
+        return int(_VALUE.unpack(found)[0]) if found else 0
 
     def name(self, pid: int) -> str | None:
         """The name of the process at its last request, even if it has ended since."""

@@ -68,9 +68,9 @@ def requeued(owners: int, device: int | None, fields: Mapping[str, int]) -> byte
     ])  # fmt: skip
 
 
-def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, int]) -> bytes:
-    """At block_rq_issue: counts[device, process, size, kind] += 1. The kind is the first two letters of rwbs, with the
-    way in which it was requested in the bits above.
+def issued(owners: int, counts: int, lost: int, device: int | None, fields: Mapping[str, int]) -> bytes:
+    """At block_rq_issue: counts[device, process, size, kind] += 1, or lost[0] += 1 if there is no room. The kind is the
+    first two letters of rwbs, with the way in which it was requested in the bits above.
     """
     return assemble([
         *_place(device, fields),
@@ -91,12 +91,12 @@ def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, in
         Label("count"),
         instruction(0x61, R1, R6, fields["bytes"]),
         instruction(0x63, R10, R1, -24),
-        *_counted(counts, fields),
+        *_counted(counts, lost, fields),
         *_LEAVE,
     ])  # fmt: skip
 
 
-def submitted(counts: int, names: int, device: int | None, fields: Mapping[str, int]) -> bytes:
+def submitted(counts: int, lost: int, names: int, device: int | None, fields: Mapping[str, int]) -> bytes:
     """At block_bio_queue, for a device without requests of its own: counts, like `issued`, the bios that a process
     submits to it, before they are split and passed on, and records the process's name."""
     return assemble([
@@ -114,13 +114,14 @@ def submitted(counts: int, names: int, device: int | None, fields: Mapping[str, 
         instruction(0x67, R1, 0, 0, _SECTOR_BITS),
         instruction(0x63, R10, R1, -24),
         instruction(0xB7, R8, 0, 0, PLAIN),
-        *_counted(counts, fields),
+        *_counted(counts, lost, fields),
         *_LEAVE,
     ])  # fmt: skip
 
 
-def _counted(counts: int, fields: Mapping[str, int]) -> _Parts:
-    """counts[r7 = device, r9 = process, the size at r10-24, the kind] += 1; r8 is how it was requested."""
+def _counted(counts: int, lost: int, fields: Mapping[str, int]) -> _Parts:
+    """counts[r7 = device, r9 = process, the size at r10-24, the kind] += 1; r8 is how it was requested. If that map is
+    full, lost[0] += 1."""
     return [
         instruction(0x63, R10, R7, -32),
         instruction(0x63, R10, R9, -28),
@@ -137,7 +138,10 @@ def _counted(counts: int, fields: Mapping[str, int]) -> _Parts:
         instruction(0x7A, R10, 0, -40, 0),
         *_update(counts, -32, -40, _NO_EXIST),
         *_lookup(counts, -32),
-        Jump(0x15, R0, 0, "leave"),  # the map is full
+        Jump(0x55, R0, 0, "add"),
+        instruction(0x62, R10, 0, -48, 0),
+        *_lookup(lost, -48),
+        Jump(0x15, R0, 0, "leave"),  # cannot be, but the verifier wants it
         Label("add"),
         instruction(0xB7, R1, 0, 0, 1),
         instruction(0xDB, R0, R1, 0, 0),  # atomic: *(u64 *)r0 += r1

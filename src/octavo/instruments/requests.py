@@ -55,6 +55,8 @@ class DeviceRequests:
                 direction = _direction(requests.kind)
                 if requests.size and direction is not None:
                     _add(total, roles.of(requests.pid), direction, requests)
+            if lost := counter.lost():
+                raise UnavailableError(f"{lost:,} requests were not counted: too many processes and sizes at once")
             return {item: dict(numbers) for item, numbers in total.items()}
 
         return Reader(read, counter.close)

@@ -10,7 +10,7 @@ from typing import Protocol
 import psycopg
 
 from octavo.instruments.base import Reader, Sampled, UnavailableError
-from octavo.instruments.figures import Gauge, Item, Reading, TrialWork, Value, fold, points, totals
+from octavo.instruments.figures import Gauge, Item, Rate, Ratio, Reading, TrialWork, Value, fold, points, totals
 from octavo.observation import Metric, Observation, observe
 from octavo.series import Series
 
@@ -54,7 +54,7 @@ class _Track:
 @dataclass(slots=True)
 class Recording:
     """The readings of one instrument so far. `off` is the reason why it is no longer read, `missed` counts refused
-    readings."""
+    readings, and `complete` says that the last reading is the final one."""
 
     name: str
     instrument: Sampled
@@ -64,6 +64,7 @@ class Recording:
     samples: int = 0
     missed: int = 0
     off: str | None = None
+    complete: bool = False
     first: Reading | None = None
     first_at: float = 0.0
     last: Reading | None = None
@@ -82,6 +83,7 @@ class Recording:
         try:
             reading, at = self.reader.read(), clock.now()
             self._keep(reading, at, began, final=final)
+            self.complete = final
         except UnavailableError as error:
             self.off = str(error)
         except psycopg.errors.QueryCanceled:  # by statement_timeout: the server was too busy
@@ -115,10 +117,11 @@ class Recording:
 
     def observations(self, work: TrialWork) -> list[Observation]:
         """The observations of the whole trial: counters from the first to the last reading, gauges over their
-        samples."""
+        samples. Amounts of the whole trial need the final reading: without it they would be those of a part."""
         if self.first is None or self.last is None:
             return []
-        whole = totals(self.instrument.figures, self.first, self.last, self.last_at - self.first_at, work)
+        figures = [one for one in self.instrument.figures if self.complete or isinstance(one, Gauge | Rate | Ratio)]
+        whole = totals(figures, self.first, self.last, self.last_at - self.first_at, work)
         found = [observe(metric, value, item=item) for metric, item, value in whole]
         gauges = {figure.metric.name: figure for figure in self.instrument.figures if isinstance(figure, Gauge)}
         for (name, item), track in self._tracks.items():

@@ -8,10 +8,14 @@ class FromBpf:
     """Counts until it is closed, also by kill -9: all of it are descriptors. Raises OSError where it is refused."""
 
     name = "bpf"
-    lost = 0
 
     def __init__(self, device: int | None, *, submitted: bool = False) -> None:
         self._counter = RequestCounter(device, submitted=submitted, measured=True)
+
+    @property
+    def lost(self) -> int:
+        """Requests since the beginning for which the kernel's map had no room."""
+        return self._counter.lost()
 
     def take(self) -> list[RequestCount]:
         """The requests counted since the previous call."""

@@ -29,7 +29,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets.spec import Dataset
-from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, Workload, WorkloadResult
+from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, MeasuresBeforehand, Workload, WorkloadResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ class Equipment:
                 facts["server_cpus"] = cpu_pinning.pin(server.process.pid, levels["server_cpus"])
                 achieved = server.settings()
                 timings.end("start")
+                if isinstance(self.workload, MeasuresBeforehand):
+                    self.workload.beforehand(server, levels)
                 warm_up(server, self.workload, levels, trial.seed)
                 timings.end("warm")
                 facts |= reach_regime(server, self.workload, levels, trial.seed)

@@ -145,7 +145,7 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
             hint = "run as the server's user, or CREATE ROLE root LOGIN IN ROLE pg_monitor and give no user in --dsn"
         raise HostError(f"could not connect to the server: {problem}; {hint}") from None
     UsersConnection.any_opened = True
-    connection.patience = _patience(limits)
+    connection.patience = patience_of(limits)
     try:
         _hold_to(connection, limits, oldest)
     except BaseException:
@@ -165,7 +165,7 @@ def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -
         return
     connection.read_only = True
     if isinstance(connection, UsersConnection):
-        connection.patience = max(connection.patience, _patience(limits))
+        connection.patience = max(connection.patience, patience_of(limits))
     with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
         wanted = limits.settings()
         sets = "".join(f"pg_catalog.set_config('{name}', %s, true), " for name in wanted)
@@ -179,7 +179,8 @@ def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -
         yield
 
 
-def _patience(limits: SessionLimits) -> float:
+def patience_of(limits: SessionLimits) -> float:
+    """The seconds within which an answer under these limits has to arrive."""
     return parse_duration(limits.statement_timeout) + _LATE_SECONDS
 
 

@@ -152,7 +152,8 @@ def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> b
 
 
 def _dump(server: Server, window: Window, timeline: str, segment: int) -> tuple[int, int] | None:
-    """Bytes of records without images, and of images; None when the window cannot be read.
+    """Bytes of records without images, and of images; None when the window cannot be read to its end, where pg_waldump
+    prints the sums of a part and fails.
 
     The files are named explicitly; otherwise pg_waldump takes the segment size from any file, even one never written.
     """
@@ -164,7 +165,7 @@ def _dump(server: Server, window: Window, timeline: str, segment: int) -> tuple[
         ],
         server.journal, role="pg_waldump", account=server.account, directory=server.directory,
     )  # fmt: skip
-    total = _TOTAL.search(finished.stdout)
+    total = _TOTAL.search(finished.stdout) if finished.returncode == 0 else None
     return (int(total[1]), int(total[2])) if total else None
 
 

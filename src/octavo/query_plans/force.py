@@ -39,8 +39,6 @@ _METHODS = {
     "enable_incremental_sort": ("Incremental Sort",),
     "enable_gathermerge": ("Gather Merge",),
     "enable_parallel_hash": ("Parallel Hash",),
-    "enable_partitionwise_join": (),
-    "enable_partitionwise_aggregate": (),
 }
 _CACHE_SIZES = ("64MB", "512MB", "4GB", "64GB")
 _SCALES = (0.1, 0.25, 0.5, 2.0, 4.0, 10.0)
@@ -121,7 +119,7 @@ def _systematic(target: Shape, page_ratio: float) -> Generator[Settings, None, N
 
 
 def _moved(settings: Settings, target: Shape, order: random.Random, *, parallel: bool) -> Settings:
-    """The settings with one or two things changed."""
+    """The settings with one to three things changed."""
     moved = dict(settings)
     costs = {**_COSTS, **(_PARALLEL_COSTS if parallel else {})}
     for _ in range(order.choice((1, 1, 2, 3))):
@@ -142,11 +140,7 @@ def _moved(settings: Settings, target: Shape, order: random.Random, *, parallel:
 def _unused(target: Shape) -> Sequence[str]:
     """The switches of methods that the plan does not have."""
     titles = {title for node in target.nodes() for title in (node.what, node.what.removeprefix("Parallel "))}
-    return [
-        switch
-        for switch, begins in _METHODS.items()
-        if begins and not any(title.startswith(begins) for title in titles)
-    ]
+    return [switch for switch, begins in _METHODS.items() if not any(title.startswith(begins) for title in titles)]
 
 
 def _scaled(factors: Mapping[str, float]) -> dict[str, str]:

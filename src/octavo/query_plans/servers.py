@@ -3,9 +3,11 @@
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+import psycopg
 from psycopg import Connection
 from psycopg.rows import DictRow
 
+from octavo.errors import OctavoError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -47,8 +49,11 @@ def servers(
             connection = stack.enter_context(loaded(build, workload, levels, settings, journal, account))
             found.append(BlockSizeServer(parse_size(size), connection))
         if one_statistics:
-            for other in found[1:]:
-                carry(found[0].connection, other.connection)
+            try:
+                for other in found[1:]:
+                    carry(found[0].connection, other.connection)
+            except psycopg.Error as error:
+                raise OctavoError(f"the server refuses the statistics: {' '.join(str(error).split())}") from error
         yield found
 
 
@@ -66,11 +71,14 @@ def loaded(
     Raises OctavoError.
     """
     with scratch_server(build, journal, account, {**_SETTINGS, **settings}) as server:
-        with server.connect("postgres") as first:
-            first.execute(f"CREATE DATABASE {DATABASE}".encode())
-        workload.fill(server, {**levels, "data_block": build.manifest["data_block"]})
-        server.execute("VACUUM (FREEZE, ANALYZE)")
-        server.execute("CHECKPOINT")
+        try:
+            with server.connect("postgres") as first:
+                first.execute(f"CREATE DATABASE {DATABASE}".encode())
+            workload.fill(server, {**levels, "data_block": build.manifest["data_block"]})
+            server.execute("VACUUM (FREEZE, ANALYZE)")
+            server.execute("CHECKPOINT")
+        except psycopg.Error as error:  # such as a full disk
+            raise OctavoError(f"loading failed: {' '.join(str(error).split())}") from error
         server.disconnect()
         with server.connect(DATABASE) as connection:
             yield connection

@@ -184,18 +184,16 @@ def _as_good(best: _Entry, entries: Sequence[_Entry]) -> list[_Entry]:
 def _effect(document: Document, chosen: Sequence[_Entry], baseline: Row) -> str:
     """What the chosen cells do, against the baseline."""
     gains = sorted({min(one.gain for one in chosen), max(one.gain for one in chosen)})
-    about = _about(document)
-    what = _short(title(document, document["run"]["primary_metric"]))
+    about, what = _about(document), _noun(document)
     than = cell_name(document, baseline, alone=_any_second(document, [one.cell for one in chosen]))
     plural = _plural(document) or len(chosen) > 1
     if about.get("better") == "lower":
-        timed = "slower" in verdict_terms(about)
-        verb, noun = ("take", "time") if timed else ("have", what)
+        verb = "take" if "slower" in verdict_terms(about) else "have"
         verb = verb if plural else {"take": "takes", "have": "has"}[verb]
         less = [1 - 1 / gain for gain in reversed(gains)] if gains[-1] < 10 else None
         if less is None:
-            return f"{verb} {_times(1 / gains[-1])} of the {noun} of {than}"
-        return f"{verb} {_percents(sorted(less))} less {noun} than {than}"
+            return f"{verb} {_times(1 / gains[-1])} of the {what} of {than}"
+        return f"{verb} {_percents(sorted(less))} less {what} than {than}"
     verb = ("give" if plural else "gives") if "slower" in verdict_terms(about) else ("have" if plural else "has")
     if gains[-1] < _AS_FACTOR:
         return f"{verb} {_percents([gain - 1 for gain in gains])} more {what} than {than}"
@@ -229,18 +227,21 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
     """The interval of the best cell, and that those of the others overlap it."""
     if best.low is None or best.high is None:
         return []
-    about, what = _about(document), _short(title(document, document["run"]["primary_metric"]))
-    ratio, low, high = best.gain, best.low, best.high
-    if about.get("better") == "lower":  # as in the tables, where it is of times
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
-        what = "time" if "slower" in verdict_terms(about) else what
-    text = f"{numbers.ratio(low)} to {numbers.ratio(high)}"
+    what, ratio, text = _as_in_tables(document, best)
     if len(chosen) == 1:
         return [f"95 % interval of the {what} ratio: {text}."]
-    return [f"Best of these: {group_text(document, [best.cell])}, {what} ratio {numbers.ratio(ratio)} "
+    return [f"Best of these: {group_text(document, [best.cell])}, {what} ratio {ratio} "
             f"(95 % interval {text}); "
             f"{'the interval of the other overlaps' if len(chosen) == 2 else 'the intervals of the others overlap'} it."
             ]  # fmt: skip
+
+
+def _as_in_tables(document: Document, entry: _Entry) -> tuple[str, str, str]:
+    """What an entry's ratio is of, the ratio, and its interval: of a metric that is better if lower below 1 is less."""
+    ratio, low, high = entry.gain, entry.low, entry.high
+    if _about(document).get("better") == "lower":
+        ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
+    return _noun(document), numbers.ratio(ratio), f"{numbers.ratio(low)} to {numbers.ratio(high)}"
 
 
 def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
@@ -257,12 +258,8 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
         threshold = numbers.percent(document["run"]["threshold"])
         return f"{others} and {name} are the same within {threshold}"
     if len(entries) == 1 and entries[0].low is not None:
-        (one,) = entries
-        what = _short(title(document, document["run"]["primary_metric"]))
-        low, high = (numbers.ratio(end) for end in (one.low, one.high))
-        return (
-            f"no difference found between {others} and {name} ({what} ratio {numbers.ratio(one.gain)}, {low} to {high})"
-        )
+        what, ratio, text = _as_in_tables(document, entries[0])
+        return f"no difference found between {others} and {name} ({what} ratio {ratio}, {text})"
     if len(entries) > _MOST_NAMED:
         others = f"the other {len(entries)} cells"
     if all(one.low is None for one in open_ones):
@@ -308,16 +305,18 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
     if not counts:
         return Answer(_headline(leading), lines[:1], leading.kind)
     label = max(counts, key=lambda name: counts[name])
+    best = f" with {quoted(leading.best[0])}" if leading.best else ""
     headline = (
         f"{capital(quoted(label))} is best, or not distinguishable from the best, in {counts[label]} of {total} "
-        f"conditions; the largest gain is {_gain(leading)}{f' with {quoted(leading.best[0])}' if leading.best else ''}"
-        f"{_where(leading)}."
+        f"conditions; the largest gain is {_gain(document, leading)}{best}{_where(leading)}."
     )
     return Answer(headline, lines, "better")
 
 
-def _gain(leading: ConditionAnswer) -> str:
-    """How far the best cell of a condition goes."""
+def _gain(document: Document, leading: ConditionAnswer) -> str:
+    """How far the best cell of a condition goes, as its claim has it: of a time what is saved."""
+    if _about(document).get("better") == "lower" and leading.gain < 10:
+        return f"{_percents([1 - 1 / leading.gain])} less {_noun(document)}"
     return _percents([leading.gain - 1]) if leading.gain < _AS_FACTOR else f"{_times(leading.gain)} times"
 
 
@@ -365,6 +364,13 @@ def _any_second(document: Document, chosen: Sequence[Row]) -> bool:
 def _plural(document: Document) -> bool:
     factors = compared(document)
     return bool(factors) and len(factors) <= 2 and is_plural(factors[0])
+
+
+def _noun(document: Document) -> str:
+    """What a cell has more or less of: the primary metric, whose name is shortened, or time."""
+    about = _about(document)
+    is_time = about.get("better") == "lower" and "slower" in verdict_terms(about)
+    return "time" if is_time else _short(title(document, document["run"]["primary_metric"]))
 
 
 def _good_word(document: Document) -> str:

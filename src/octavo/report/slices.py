@@ -13,7 +13,7 @@ def slices(document: Document, condition: str) -> str | None:
     rounds: dict[tuple[int, int, int], Row] = {}
     for trial in document["trials"]:
         facts = trial.get("facts", {})
-        if trial["cell"] in ids and trial["status"] == "ok" and facts.get("interleave") == "slices":
+        if trial["cell"] in ids and trial["used"] and facts.get("interleave") == "slices":
             rounds.setdefault((trial["round"], trial.get("part", 1), trial.get("attempt", 1)), facts)
     if not rounds:
         return None

@@ -41,21 +41,32 @@ def geometric_mean(values: Iterable[float]) -> float | None:
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
-def values(trial: Row, metric: str) -> Values:
-    """A trial's value of a metric by item, repetitions averaged geometrically.
+def values(trial: Row, metric: str, *, whole: bool) -> Values:
+    """A trial's value of a metric by item: the mean of its repetitions, as in the estimates.
 
-    When the trial has a value of the whole, that alone counts; load steps are never averaged with queries.
+    `whole`: the run's trials have a value of the whole, which alone counts. A trial without it has none: those of its
+    items are a selection when others were cancelled. Load steps are never averaged with queries.
     """
     seen: dict[str | None, list[float]] = {}
     for row in trial["observations"]:
-        if row["metric"] == metric and row["value"] is not None:
+        if row["metric"] == metric and row["value"] is not None and math.isfinite(row["value"]):
             seen.setdefault(row["item"], []).append(row["value"])
-    if None in seen:
-        seen = {None: seen[None]}
+    if whole:
+        seen = {None: seen[None]} if None in seen else {}
     elif any(not str(item).startswith("load.") for item in seen):
         seen = {item: found for item, found in seen.items() if not str(item).startswith("load.")}
-    means = {item: geometric_mean(found) for item, found in seen.items()}
-    return {item: mean for item, mean in means.items() if mean is not None}
+    means = {item: math.fsum(found) / len(found) for item, found in seen.items()}
+    return {item: mean for item, mean in means.items() if mean > 0}
+
+
+@once
+def _has_whole(document: Document, metric: str) -> bool:
+    """Whether any trial has a value of the whole."""
+    return any(
+        row["metric"] == metric and row["item"] is None and row["value"] is not None
+        for trial in document["trials"]
+        for row in trial["observations"]
+    )
 
 
 @once
@@ -100,10 +111,11 @@ def _point(condition: str, order: int, trial: Row, value: float) -> TrialPoint:
 def measured_points(document: Document) -> list[TrialPoint]:
     """The trials that have the primary metric (used or not) in the metric's unit, in the order of the run."""
     metric = document["run"]["primary_metric"]
+    whole = _has_whole(document, metric)
     conditions = _conditions(document)
     found: list[TrialPoint] = []
     for order, trial in shown(document):
-        value = geometric_mean(values(trial, metric).values())
+        value = geometric_mean(values(trial, metric, whole=whole).values())
         if value is not None:
             found.append(_point(conditions.get(trial["cell"], ""), order, trial, value))
     return found
@@ -116,6 +128,7 @@ def ratio_points(document: Document) -> list[TrialPoint]:
     Where there is a baseline trial of the same load, it is that one.
     """
     metric = document["run"]["primary_metric"]
+    whole = _has_whole(document, metric)
     cells = {cell["id"]: cell for cell in document["cells"]}
     used = [(order, trial) for order, trial in shown(document) if trial["used"] and trial["cell"] in cells]
     bases: dict[tuple[str, int, int], list[Row]] = {}
@@ -129,10 +142,10 @@ def ratio_points(document: Document) -> list[TrialPoint]:
         same_load = [base for base in candidates if base.get("load") == trial.get("load")]
         if cell["baseline"] or not candidates:
             continue
-        above = values(trial, metric)
+        above = values(trial, metric, whole=whole)
         ratios: list[float] = []
         for base in same_load or candidates:
-            below = values(base, metric)
+            below = values(base, metric, whole=whole)
             ratios += [above[item] / below[item] for item in above if item in below]
         ratio = geometric_mean(ratios)
         if ratio is not None:

@@ -259,6 +259,16 @@ class ComparesResults(Protocol):
 
 
 @runtime_checkable
+class MeasuresBeforehand(Protocol):
+    """A workload with something to measure or compute before a trial, such as the planner's costs: on a started server,
+    before anything is warmed up or observed, and never at the same time as another cell."""
+
+    def beforehand(self, server: Server, levels: Levels) -> None:
+        """Measures it, unless it is known. Raises OctavoError or HostError when it cannot be measured."""
+        ...
+
+
+@runtime_checkable
 class MeasuresAfterwards(Protocol):
     """A workload with further measurements after the instruments have stopped, on the same server under the same
     limits, such as the storage's best rate."""

@@ -1,4 +1,4 @@
-"""What a source may do while it is built, tried with sources that try more: nothing of root's changes or is seen."""
+"""What a source may do while it is built, tested with sources that try more: nothing of root's is changed or seen."""
 
 import io
 import os
@@ -31,7 +31,7 @@ _SIZES = [BuildSpec("18", "8kB"), BuildSpec("18", "4kB")]
 
 @pytest.fixture
 def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory with nothing in it but what nobody else may read or write."""
+    """A state directory that contains only files that nobody else may read or write."""
     directory = make_directory(home / f"hostile-{tmp_path.name}")
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     (make_directory(directory / "store") / "secret").write_text("other people's rows")
@@ -47,7 +47,7 @@ def account() -> Account:
     return build_account()
 
 
-# Tried from a shell while a build goes on. What it finds out is in the file that "$1" names.
+# Attempted from a shell while a build is running. The file named by "$1" gets the results.
 _ATTEMPTS = """#!/bin/sh
 {
     id -u
@@ -107,7 +107,7 @@ _CONFIGURED = {
 
 
 def test_what_configure_and_make_run_is_the_accounts(own_home: Path, tmp_path: Path, account: Account) -> None:
-    """And so is the new server when it is asked for its version."""
+    """The new server also runs as the account when it is asked for its version."""
     tarball = tmp_path / "postgresql-15.99.tar"
     with tarfile.open(tarball, "w") as archive:
         for name, text in {**_CONFIGURED, "attempts": attempts(own_home)}.items():
@@ -138,7 +138,7 @@ TOLD := $(shell sh ./attempts $(CURDIR)/told.txt)
 include $(shell $(PG_CONFIG) --pgxs)
 """
 
-# As much of PGXS as an extension needs to install what it wants.
+# The parts of PGXS that an extension needs to install its files.
 _PGXS = """
 PREFIX = $(shell $(PG_CONFIG) --prefix)
 TO = $(DESTDIR)$(PREFIX)
@@ -152,7 +152,7 @@ install:
 
 @pytest.fixture(scope="module")
 def tiny_builds(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of a build of the tiny source, which each test has a copy of."""
+    """The directory of a build of the tiny source, of which each test gets a copy."""
     directory = make_directory(home / "tiny-build")
     tarball = tiny_postgres.write_tarball(tmp_path_factory.mktemp("tiny"))
     with pytest.MonkeyPatch.context() as patch:
@@ -165,7 +165,7 @@ def tiny_builds(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def build(own_home: Path, tiny_builds: Path) -> Build:
-    """A build of the tiny source, with as much of pg_config and PGXS as is asked here."""
+    """A build of the tiny source, with the parts of pg_config and PGXS that these tests need."""
     shutil.copytree(tiny_builds, own_home / "builds", symlinks=True)
     (made,) = list_builds()
     pg_config = made.prefix / "bin" / "pg_config"
@@ -205,7 +205,7 @@ def test_what_an_extensions_makefile_runs_is_the_accounts(
     [
         ("ln -s /etc/shadow $(TO)/share/shadow", "share/shadow is a link to '/etc/shadow'"),
         ("ln -s ../../../store $(TO)/share/store", "share/store is a link to"),
-        # Inside as long as nothing of that name is there; by way of another extension's link it would lead out.
+        # Inside as long as nothing with that name exists; through another extension's link it would lead out.
         ("ln -s later/../../../store $(TO)/share/store", "share/store is a link to"),
         ("ln /etc/passwd $(TO)/share/passwd", "installation of petals .* failed|share/passwd is no file that"),
         ("mkfifo $(TO)/share/pipe", "share/pipe is neither a file"),
@@ -235,7 +235,7 @@ def test_an_older_link_leads_no_file_out(own_home: Path, build: Build, tmp_path:
 
 
 def test_who_can_write_a_compilers_cache_finds_no_other_one(own_home: Path, account: Account) -> None:
-    """Neither what a dump runs, as the servers' user, nor what another source runs, as the builds' own."""
+    """Neither programs of a dump, which run as the servers' user, nor those of another source, as the builds' user."""
     cache = worker_client.compiler_cache(own_home, account, "releases")
     other = worker_client.compiler_cache(own_home, account, "extension petals")
     assert worker_client.compiler_cache(own_home, account, "releases") == cache != other
@@ -249,7 +249,7 @@ def test_who_can_write_a_compilers_cache_finds_no_other_one(own_home: Path, acco
     assert said[0].stdout == ""
     assert said[0].stderr.count("ermission denied") == 4
     assert (cache / "object").read_text() == "as compiled\n"
-    # The builds' own user may use the one whose name it is told, and finds no others.
+    # The builds' own user may use the cache whose name it is given, and finds no others.
     assert said[1].stdout == "as compiled\n"
     assert said[1].stderr.count("ermission denied") == 3  # the object is root's in this test
     assert len(cache.name) == 64

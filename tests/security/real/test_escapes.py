@@ -1,4 +1,4 @@
-"""A dump that tries to get out: what its SQL runs has the server account's rights, for as long as the load is made."""
+"""A dump that tries to escape: programs that its SQL runs have the server account's rights, until the load is made."""
 
 import os
 import socket
@@ -25,13 +25,13 @@ from octavo.workload_support.restore import restore
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 _MB = 1024**2
-# What a process that stays behind is known by.
+# Identifies a process that stays behind.
 _SLEEPS = "98765.4321"
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is root's, and what a dump would like to have. `port` is listened to on the loopback interface."""
+    """Files of root's that a dump would like to have. `port` is listened to on the loopback interface."""
 
     directory: Path
     listener: socket.socket
@@ -50,7 +50,7 @@ class Targets:
 
     @property
     def left(self) -> Path:
-        """Where a set-user-ID file goes."""
+        """The path for a set-user-ID file."""
         return Path("/tmp") / f"{self.directory.parent.name}-program"  # noqa: S108 (the dump's choice)
 
     @property
@@ -90,7 +90,7 @@ def targets(home: Path) -> Iterator[Targets]:
 
 @pytest.fixture(scope="module")
 def initialised(home: Path, builds: dict[str, Build], account: Account) -> Iterator[Path]:
-    """A cluster as initdb leaves it, which is copied: initdb takes seconds."""
+    """A cluster as initdb leaves it, which is copied, because initdb takes seconds."""
     place = home / "initialised"
     with Journal() as journal:
         cluster.initialise(builds["8kB"], place, journal, account, wal_segment=16 * _MB, checksums=True)
@@ -100,7 +100,7 @@ def initialised(home: Path, builds: dict[str, Build], account: Account) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """A program that the dump runs in the data directory, and what is said of it; None where it does no harm."""
+    """A program that the dump runs in the data directory, and its error message; None if it does no harm."""
 
     program: str
     told: str | None
@@ -139,7 +139,7 @@ def test_a_dump_gets_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Real loads of a dump that runs programs, made with a server each."""
+    """Real loads of a dump that runs programs, each made with its own server."""
     if "background" in name and child_group.hierarchy() is None:
         pytest.skip("no control groups may be made here")
     if "outside" in name and not confine.can_unshare_network():
@@ -176,12 +176,12 @@ def test_a_dump_gets_nothing(
         assert [one.name for one in cache.list_loads()] == loads
     assert targets.state() == before
     assert not targets.left.exists() or targets.left.stat().st_mode & 0o7000 == 0
-    with pytest.raises(BlockingIOError):  # nobody has called
+    with pytest.raises(BlockingIOError):  # nobody has connected
         targets.listener.accept()
     _nothing_is_left(journal)
 
 
-# What a hostile load does to each file of the loads that it finds. It ends well when it found some and changed none.
+# What a hostile load tries with each file of the loads that it finds. It ends well if it found some and changed none.
 _POISON = """
 import os, sys
 own = os.getcwd() + "/"
@@ -220,7 +220,7 @@ def test_a_hostile_load_changes_no_load_that_is_kept(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It finds another's, and the cluster that copies begin with, and can change none of their files."""
+    """It finds another load, and the cluster from which copies are made, and cannot change any of their files."""
 
     def initialise(_build: Build, directory: Path, *_: object, **_sizes: object) -> None:
         trees.copy(initialised, directory, journal, account)

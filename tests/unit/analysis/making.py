@@ -1,4 +1,4 @@
-"""Layouts and trials for the tests of the analysis, as short as they can be written."""
+"""Layouts and trials for the tests of the analysis, in short notation."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def layout(
     loads: Sequence[Sequence[int]] | Sequence[int],
     datasets: Sequence[int] | None = None,
 ) -> Layout:
-    """Cells by rounds, the baseline first; without `datasets` every cell has one of its own."""
+    """Cells by rounds, the baseline first; without `datasets` every cell has its own."""
     table = np.array(values, dtype=np.float64)
     count, rounds = table.shape
     used = np.array(loads, dtype=np.int64)
@@ -48,13 +48,13 @@ def simulated(
 
 
 def compared(count: int, *, conditions: int = 1, once: bool = False, first_look: int = 2) -> Question:
-    """A baseline and `count` cells against it, without a control; nothing waits for more loads."""
+    """A baseline and `count` cells that are compared with it, without a control; nothing waits for more loads."""
     roles = (Role.BASELINE, *[Role.COMPARED] * count)
     return Question(roles, 0.03, 0.015, conditions, has_floor=False, once=once, first_look=first_look)
 
 
 def read_only_plan(*keys: str) -> tuple[Plan, list[Cell]]:
-    """4 kB pages against 8 kB, and the control."""
+    """4 kB pages compared with 8 kB, and the control."""
     plan = changed_plan({"\n[baseline]": "\n".join((*keys, "", "[baseline]"))}, mode=["read-only"])
     return plan, make_cells(plan)
 
@@ -69,7 +69,7 @@ def trial(
     part: int = 1,
     load: int | None = None,
 ) -> TrialRecord:
-    """A trial with one number; rounds take two loads in turn, the control two of its own."""
+    """A trial with one number; rounds alternate between two loads, the control between two of its own."""
     used = 1 + (round_number - 1) % 2 + 2 * cell.control if load is None else load
     observations = (Observation("tps", tps, "1/s"),) if status == "ok" else ()
     return TrialRecord(cell.id, round_number, attempt, 1, used, status, None, 0.0, 1.0, 1, observations, part=part)

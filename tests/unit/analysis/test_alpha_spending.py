@@ -1,4 +1,4 @@
-"""Boundaries for repeated looks, against published ones and against their own promise."""
+"""Boundaries for repeated analyses, compared with published ones and with their defined error rate."""
 
 import math
 from itertools import pairwise
@@ -24,7 +24,7 @@ def boundaries(spent: list[float]) -> list[float]:
 
 
 def test_obrien_fleming_like_spending() -> None:
-    # K. K. G. Lan, D. L. DeMets, Biometrika 70, 1983: five looks; 2.5 % to each side.
+    # K. K. G. Lan, D. L. DeMets, Biometrika 70, 1983: five analyses; 2.5 % to each side.
     spent = [4 * float(ndtr(ndtri(0.0125) / math.sqrt(number / LOOKS))) for number in range(1, LOOKS + 1)]
     assert boundaries(spent) == pytest.approx([4.8769, 3.3569, 2.6803, 2.2898, 2.0310], abs=2e-4)
 
@@ -35,7 +35,7 @@ def test_pocock_like_spending() -> None:
 
 
 def test_pococks_constant_spends_five_percent_in_five_looks() -> None:
-    # S. J. Pocock, Biometrika 64, 1977: 2.413 at each of five looks
+    # S. J. Pocock, Biometrika 64, 1977: 2.413 at each of five analyses
     survivors, total = START, 0.0
     for number in range(1, LOOKS + 1):
         spend = float(brentq(_beyond, 1e-6, 0.05, args=(survivors, number)))

@@ -50,7 +50,7 @@ def rows(*trials: tuple[Cell, TrialRecord]) -> list[dict[str, Any]]:
         ("iops=1000,mbps=8", 980, 7840, 0.3, "requests and bytes"),
         ("iops=1000,mbps=80", 500, 4000, 0.97, "CPU"),
         ("iops=1000", 500, 4000, 0.3, "nothing"),
-        ("loop", 500, 4000, 0.3, "nothing"),  # no limits, and no cell is its own
+        ("loop", 500, 4000, 0.3, "nothing"),  # no limits, and no cell but itself
     ],
 )
 def test_a_resource_that_is_used_up_has_run_out(
@@ -86,7 +86,7 @@ def test_one_that_is_far_ahead_of_all_others_has_met_no_limit() -> None:
 
 
 def test_with_one_request_after_the_other_it_is_the_latency_that_is_waited_for() -> None:
-    """Commits of one client: the device is busy nearly always, and could serve more at once."""
+    """Commits of one client: the device is busy nearly all the time, and could serve more requests at once."""
     one, other = cell("8kB"), cell("4kB")
     found = rows(
         (one, trial(one, writes=1500, util=0.93, queue=1.0)), (other, trial(other, writes=1450, util=0.91, queue=0.95))

@@ -27,7 +27,7 @@ METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
 def run_of(
     name: str, seed: int, *, rounds: int = 8, loads: int = 4, deviation: float = 0.005, factor: dict[str, float]
 ) -> StoredRun:
-    """A run of 4 kB and 8 kB pages, reading and writing, whose cells are so many times as fast as 1000 TPS."""
+    """A run of 4 kB and 8 kB pages, read-only and read-write, whose cells have the given multiples of 1000 TPS."""
     source = np.random.default_rng(seed)
     plan = changed_plan({"loads = 2": f"loads = {loads}", "rounds = 4": f"rounds = {rounds}"})
     cells = make_cells(plan)
@@ -74,7 +74,7 @@ def test_a_condition_that_one_run_has_alone_is_told() -> None:
 
 
 def test_what_was_cancelled_is_named_where_runs_are_compared() -> None:
-    """It has no time there, so that no row says that it became slower."""
+    """It has no time there, so that no row reports that it became slower."""
     reference, other = run_of("a", 1, rounds=2, factor={}), run_of("b", 2, rounds=2, factor={})
     assert warned_of([reference, other]) == []
     seen = Observation("timed_out", 1.0, "1", "q17")
@@ -87,7 +87,7 @@ def test_what_was_cancelled_is_named_where_runs_are_compared() -> None:
 
 
 def queries_of(name: str, timeout: str | None, *trials: Mapping[Any, float | None]) -> StoredRun:
-    """A run whose cells have these trials: by query its seconds, None where it was cancelled."""
+    """A run whose cells have these trials: by query its seconds, None if it was cancelled."""
     run = run_of(name, 1, rounds=len(trials), loads=1, factor={})
     levels = {} if timeout is None else {"query_timeout": timeout}
     cells = [replace(cell, levels={**cell.levels, **levels}) for cell in run.cells]
@@ -142,7 +142,7 @@ def test_a_trial_that_does_not_count_is_no_regression() -> None:
     ("timeout", "limit", "expected"),
     [
         ("60s", 60.0, "yes"),
-        ("none", None, "yes"),  # the workload's own, say
+        ("none", None, "yes"),  # for example the workload's own
         (None, None, "yes"),
         ("41s", 41.0, "undecided"),  # 2.5 % above the longest run of the reference
         ("30s", 30.0, "undecided"),  # lowered: the reference would have been cancelled, too
@@ -284,7 +284,7 @@ def test_intervals_of_items_hold_at_once_where_items_have_the_verdicts(tmp_path:
         (0.90, 0.95, 0.99, 0.1, "higher", "undecided"),  # inside the noise floor
         (1.01, 1.05, 1.10, 0.0, "lower", "yes"),
         (1.01, 1.05, 1.10, 0.0, "higher", "no"),
-        (0.90, 0.95, 0.99, None, "higher", "undecided"),  # a noise floor that is not known is not one of zero
+        (0.90, 0.95, 0.99, None, "higher", "undecided"),  # an unknown noise floor is not one of zero
         (0.98, 0.99, 1.00, None, "higher", "no"),
         (None, 0.5, None, 0.0, "higher", "undecided"),
         (0.90, 0.95, 0.99, 0.0, None, "undecided"),
@@ -321,7 +321,7 @@ def test_two_trials_a_cell_decide_nothing() -> None:
 
 
 def _covered(source: np.random.Generator, cells: int, rounds: int, loads: Sequence[int], of_round: float) -> bool:
-    """Whether the 95 % interval of a difference that is none holds it."""
+    """Whether the 95 % interval of a difference contains zero, the true value."""
     from scipy.special import stdtrit
 
     found = [

@@ -1,4 +1,4 @@
-"""Cells against their baseline: worked by hand, and what must not matter."""
+"""Cells compared with their baseline: examples computed by hand, and irrelevant changes."""
 
 import math
 
@@ -40,7 +40,7 @@ def test_two_loads_weigh_the_same_however_many_rounds_they_have() -> None:
 
 
 def test_with_loads_enough_theirs_is_the_scatter_that_counts() -> None:
-    # Rounds of a load agree perfectly: the load's means are the only data, and the interval is the one of their mean.
+    # Rounds of a load agree perfectly: the load's means are the only data, and the interval is that of their mean.
     means = np.repeat([0.0, 0.02, 0.04, 0.06, 0.08, 0.10], 2)
     found = contrasts(layout(np.array([np.zeros(12), means]), np.repeat([1, 2, 3, 4, 5, 6], 2).tolist()))
     assert found.centre[1] == pytest.approx(0.05)

@@ -1,4 +1,4 @@
-"""Which cells a run goes on with: from its trials alone."""
+"""The cells with which a run continues, determined by its trials alone."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ..plans import changed_plan
 from .making import analyse_rounds, read_only_plan, trial
 
 PLAN, (SMALL, BASELINE, CONTROL) = read_only_plan()
-# One load, so that nothing waits for more of them.
+# One load, so that no cell waits for more of them.
 ONE_LOAD = PLAN.model_copy(update={"loads": 1, "rounds": 30})
 NOISE = 0.005
 
@@ -67,7 +67,7 @@ def test_a_large_effect_is_decided_after_a_few_rounds_and_stays_so() -> None:
         taken += 1
         trials += a_round(taken, 1.5, source)
     assert 2 <= taken <= 5
-    for number in range(taken + 1, taken + 10):  # rounds that another condition was measured in, or noise
+    for number in range(taken + 1, taken + 10):  # rounds in which another condition was measured, or noise
         trials += a_round(number, 1.0, source)
         assert open_after(ONE_LOAD, trials) == frozenset()
 
@@ -135,7 +135,7 @@ def test_the_order_in_which_trials_are_read_changes_nothing(seed: int, ratio: fl
 
 
 def conditions_with(ratios: dict[str, float], rounds: int = 6, noise: float = NOISE) -> list[AnalysedCondition]:
-    """The analyses of two modes, in each of which 4 kB pages have this ratio to 8 kB."""
+    """The analyses of two modes, in each of which 4 kB pages have the given ratio to 8 kB."""
     plan = changed_plan({}, mode=list(ratios)).model_copy(update={"loads": 1, "rounds": 30})
     cells, source = make_cells(plan), random.Random(3)
     trials = [
@@ -187,7 +187,8 @@ def test_levels_that_are_kept_are_those_computed_again(
 
 
 def test_an_effect_in_another_condition_does_not_change_earlier_analyses() -> None:
-    """These trials all end at once: read-only's rounds come first, before anything is known of read-write."""
+    """These trials all end at the same time: the rounds of read-only come first, when nothing is known of
+    read-write."""
     read_only, read_write = conditions_with({"read-only": 1.035, "read-write": 1.6}, rounds=12, noise=0.03)
     question = read_only.condition.question
     assert (question.affected, read_write.history.stopped.max()) == (1, 2)

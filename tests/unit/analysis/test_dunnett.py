@@ -1,4 +1,4 @@
-"""Critical values against the published tables."""
+"""Critical values compared with the published tables."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The rows of the document: effects, noise floors, and the model they rest on."""
+"""The rows of the document: effects, noise floors, and the model on which they are based."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Pools by group: what they are where cells are alike, when one pool serves, and that their intervals hold."""
+"""Pooled variances by group: the result for equal cells, when one pool is used, and coverage of the intervals."""
 
 from dataclasses import replace
 
@@ -37,7 +37,8 @@ def test_each_group_has_its_own_scatter() -> None:
     found = group_squares(made, variance_components(made))
     assert found is not None
     assert np.sqrt(found[0]) == pytest.approx(deviations, rel=0.3)
-    # The noisy groups say next to nothing of the rounds, and pay next to nothing for them.
+    # The noisy groups contribute almost nothing to the estimates of the rounds, and lose almost no degrees of freedom
+    # to them.
     assert found[1][-1] == pytest.approx(6 * 11, rel=0.01)
 
 

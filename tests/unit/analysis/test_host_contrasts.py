@@ -1,4 +1,4 @@
-"""Ratios of several hosts: equal to one host's where there is one, and intervals that hold."""
+"""Ratios of several hosts: equal to one host's if there is only one, and with correct coverage of the intervals."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def fleet(
     cells: int = 3,
     sent: bool = False,
 ) -> Layout:
-    """Cells that do not differ, but on each host by their own deviation; the baseline is the first. Loads are made on
-    each host, or `sent` by the first of them."""
+    """Cells that do not differ, except on each host by a deviation of its own; the baseline is the first. Loads are
+    made on each host, or `sent` by the first of them."""
     shifts = source.normal(0, of_hosts, (hosts, cells))
     shifts[:, 0] = 0
     built = source.normal(0, of_load, (hosts, cells, loads))
@@ -94,17 +94,17 @@ def test_from_five_hosts_on_it_speaks_of_hosts_like_these(hosts: int, general: b
     [(3, 0.0), (6, 0.0), (6, 0.05), (12, 0.05)],
 )
 def test_intervals_hold(hosts: int, of_hosts: float) -> None:
-    """95 of 100 intervals have the truth in them; of 400 cells, at least 92.5 % where 95 % do."""
+    """95 of 100 intervals contain the true value; of 400 cells, at least 92.5 % if 95 % do."""
     assert share_that_holds(hosts, of_hosts=of_hosts) >= 0.925
 
 
 def test_loads_that_hosts_share_would_count_for_more_than_they_are() -> None:
-    """Why each host makes its own (docs/fleet.md), and a host with copies of another's takes no part."""
+    """The reason why each host makes its own (docs/fleet.md), and a host with copies of another's is excluded."""
     assert [share_that_holds(hosts, sent=True) < 0.90 for hosts in (2, 3, 6, 12)] == [True] * 4
 
 
 def share_that_holds(hosts: int, *, of_hosts: float = 0.0, sent: bool = False) -> float:
-    """Of the 95 % intervals of 400 cells."""
+    """The share of the 95 % intervals of 400 cells that contain the true value."""
     source = np.random.default_rng(5)
     held = total = 0
     for _ in range(200):

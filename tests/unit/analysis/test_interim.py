@@ -1,4 +1,4 @@
-"""Looks: what is settled stays so, and stops being measured."""
+"""Interim analyses: what is decided remains so, and is no longer measured."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from octavo.analysis.interim import Question, Role, after_round, analyse, begin,
 from .making import analyse_rounds, compared, layout
 
 SOURCE = np.random.default_rng(1)
-# A baseline, a cell that is twice as fast, one that is the same, one that hovers at the threshold.
+# A baseline, a cell that is twice as fast, one that is the same, one that stays near the threshold.
 ROUNDS = 12
 VALUES = np.array([0.0, 0.7, 0.0, 0.03])[:, None] + SOURCE.normal(0, 0.01, (4, ROUNDS))
 MADE = layout(VALUES, [1] * ROUNDS)
@@ -74,14 +74,14 @@ def test_the_families_of_a_look_hold_apart() -> None:
 
 
 def test_the_noise_floor_does_not_pay_for_looking() -> None:
-    """What is asked about holds after every look; a control's interval is of the look alone, at every look."""
+    """Compared cells have intervals that hold after every analysis; a control's holds for one analysis alone."""
     roles = (Role.BASELINE, Role.COMPARED, Role.CONTROL)
     question = Question(roles, 0.03, 0.0001)
     values = np.random.default_rng(4).normal(0, 0.05, (3, 6))
     third = analyse_rounds(layout(values, [1] * 6), question, range(1, 5)).analyses[2]
     assert third.number == 3
     assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
-    # Where nothing else is compared, the negative controls are what is asked about.
+    # If nothing else is compared, the negative controls are the cells in question.
     negative = Question((Role.BASELINE, Role.NEGATIVE, Role.CONTROL), 0.03, 0.0001)
     third = analyse_rounds(layout(values, [1] * 6), negative, range(1, 5)).analyses[2]
     assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
@@ -114,7 +114,7 @@ def test_the_noise_floor_is_the_farthest_end_of_any_control_and_unknown_without_
 
 
 def test_controls_of_many_conditions_do_not_alarm_for_nothing() -> None:
-    """One look, nothing differs: of nine conditions about one experiment in twenty may alarm, not one in three."""
+    """One analysis, no difference: of nine conditions about one experiment in twenty may alarm, not one in three."""
     source = np.random.default_rng(3)
     roles = (Role.BASELINE, Role.CONTROL, Role.COMPARED)
     nine = Question(roles, 0.03, 0.015, conditions=9, once=True)

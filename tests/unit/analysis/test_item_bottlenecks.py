@@ -1,4 +1,4 @@
-"""What each item was short of, from the trials that count."""
+"""The bottleneck of each item, from the trials that count."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_means_over_trials_name_the_bottleneck_of_each_item() -> None:
 
 @pytest.mark.parametrize(("facts", "found"), [({}, "latency"), ({"credits_spent_after_seconds": 0.0}, "requests")])
 def test_a_volume_with_credits_left_is_short_of_requests_at_its_burst_only(facts: dict[str, float], found: str) -> None:
-    """Of 3000 requests a second, where 300 are had without credits."""
+    """It has 3000 requests per second with credits, and 300 without."""
     cell = Cell("a", "a", {"device": "gp2:100"}, "", True, False, "")
     its = trial("a", 1, q1={"query_device_busy_share": 0.9, "query_device_reads": 290.0})
     its = replace(its, facts={**facts, "surroundings": {"seconds": 10.0}})

@@ -1,4 +1,4 @@
-"""Plans, groups and minima: what is said of single items."""
+"""Plans, groups and minima: statements about single items."""
 
 import math
 from dataclasses import replace
@@ -50,7 +50,7 @@ def test_a_load_that_lacks_a_run_has_no_minima(tmp_path: Path) -> None:
 
 
 def test_shapes_of_plans_are_shown_and_compared(tmp_path: Path) -> None:
-    """As a workload of ours stores them, beside identities that may be published hashes."""
+    """As one of our workloads stores them, along with identities that may be published hashes."""
     made = read(write_tpch(tmp_path))
     scan, index = Shape("Seq Scan", "part"), Shape("Index Scan", "part", "part_pkey")
     trials = [
@@ -85,7 +85,7 @@ def test_plans_have_letters_that_begin_with_the_baseline(tmp_path: Path) -> None
 
 
 def _told(made: tuple[tuple[str, int, int, int, str], ...]) -> dict[str, dict[str, str]]:
-    """The letters of plans by cell and load, of trials of so many cells, rounds, parts, loads and plans."""
+    """The letters of plans by cell and load, from trials with these cells, rounds, parts, loads and plans."""
     cells = [Cell(name, name, {}, "", baseline=name == "8kB", control=False, dataset=name) for name in ("8kB", "4kB")]
     used = {
         (number, part, cell): TrialRecord(
@@ -108,6 +108,12 @@ def test_a_load_that_is_used_again_keeps_both_of_its_plans() -> None:
     assert _told(made) == {"8kB": {"1": "A"}, "4kB": {"1": "B"}}
     later = (*made, ("8kB", 3, 1, 2, "x/y"))
     assert _told(later) == {"8kB": {"1": "A", "2": "B"}, "4kB": {"1": "B"}}
+
+
+def test_the_same_two_plans_are_the_same_whichever_ran_first() -> None:
+    """The minima of a load, and imported results, have them in the order of the runs."""
+    made = (("8kB", 1, 1, 1, "x/y"), ("8kB", 2, 1, 2, "y/x"), ("4kB", 1, 1, 1, "y/x"), ("4kB", 2, 1, 2, "y"))
+    assert _told(made) == {"8kB": {"1": "A", "2": "A"}, "4kB": {"1": "A", "2": "B"}}
 
 
 def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:
@@ -150,7 +156,7 @@ def test_two_groups_are_found_with_what_tells_them_apart() -> None:
 
 
 def test_two_groups_are_found_among_many_items() -> None:
-    """With 20,000 samples no chance is below 1 in 20,001: of 201 items none could be found."""
+    """With 20,000 samples no probability is below 1 in 20,001: of 201 items none could be found."""
     source = np.random.default_rng(8)
     cell = Cell("c", "c", {"data_block": "8kB"}, "", baseline=True, control=False, dataset="c")
     logs = source.normal(0, 0.05, (12, 300))

@@ -1,4 +1,4 @@
-"""Sentences, alarms and limits: what a reader is told."""
+"""Sentences, alarms and limitations in the report."""
 
 from dataclasses import replace
 from typing import Any
@@ -187,6 +187,8 @@ def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
     seen = {(number, 1, cell.id): 1.0 for number in (1, 2, 3) for cell in CELLS}
     key: Key = (None, "checkpoints")
     assert "numbers of checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
+    seen |= {(number, 2, cell.id): 2.0 for number in (1, 2, 3) for cell in CELLS}  # another host, with its own baseline
+    assert "numbers of checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
     seen |= {(2, 1, SMALL.id): 0.0}
     (found,) = (one for one in limits(PLAN, steady, [], {key: seen}, set()) if "numbers of checkpoints" in one)
     assert found.startswith("In 1 round the cells had different numbers of checkpoints")
@@ -199,5 +201,5 @@ def test_what_a_server_writes_by_itself_is_no_writing() -> None:
     whole: Key = (None, "wal_bytes")
     assert cells_that_wrote({each: {place: 7920.0}, whole: {place: 7920.0}}) == set()  # one scan
     assert cells_that_wrote({each: {place: 300.0}, whole: {place: 3e8}}) == {SMALL.id}
-    assert cells_that_wrote({each: {place: 300.0}}) == {SMALL.id}  # imported: nobody told the whole
+    assert cells_that_wrote({each: {place: 300.0}}) == {SMALL.id}  # imported: the total is unknown
     assert cells_that_wrote({each: {place: 0.01}, whole: {place: 3e8}}) == set()

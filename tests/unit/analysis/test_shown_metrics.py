@@ -1,4 +1,4 @@
-"""Reports of large runs: fewer metrics are analysed, and what is shown of them is the same."""
+"""Reports of large runs: fewer metrics are analysed, and the shown results are the same."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Which trials count, and where a ratio is taken."""
+"""The trials that count, and where ratios are computed."""
 
 import math
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_ratios_are_taken_within_rounds_and_leave_out_what_is_not_believed() -> 
     trials = [
         trial(SMALL, 1, 110), trial(BASELINE, 1, 100), trial(CONTROL, 1, 101),
         trial(SMALL, 2, 220), trial(BASELINE, 2, 200, status="invalid"),  # no baseline in this round
-        trial(SMALL, 3, 999, attempt=1), trial(BASELINE, 3, 1, attempt=1),  # an attempt that was broken
+        trial(SMALL, 3, 999, attempt=1), trial(BASELINE, 3, 1, attempt=1),  # an attempt that was broken off
         trial(SMALL, 3, 330, attempt=2), trial(BASELINE, 3, 300, attempt=2),
     ]  # fmt: skip
     made = table(trials)
@@ -82,7 +82,7 @@ def test_a_number_that_is_zero_in_any_trial_has_no_ratio() -> None:
 
 
 def queries(cell: Cell, number: int, seconds: float, *, cancelled: str = "") -> TrialRecord:
-    """A trial of two queries, each run twice; one of them may have been cancelled once."""
+    """A trial of two queries, each run twice; one run may have been cancelled."""
     seen = [
         Observation("seconds", seconds, "s", item, repetition)
         for item in ("q1", "q2")
@@ -96,7 +96,7 @@ def queries(cell: Cell, number: int, seconds: float, *, cancelled: str = "") -> 
 
 
 def test_a_query_of_which_a_run_was_cancelled_has_no_time_in_that_cell() -> None:
-    """It had ended in 1 s on the other load: half of the baseline's time, if that were all."""
+    """It had ended in 1 s on the other load: half of the baseline's time, if only that load counted."""
     trials = [queries(cell, number, seconds, cancelled="q1" if (cell, number) == (SMALL, 2) else "")
               for cell, seconds in ((SMALL, 1.0), (BASELINE, 2.0)) for number in (1, 2)]  # fmt: skip
     used = used_trials(trials)

@@ -1,4 +1,4 @@
-"""Variance components of layouts that can be worked out by hand, and of what was simulated."""
+"""Variance components of layouts that can be computed by hand, and of simulated ones."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_a_balanced_nested_layout_by_hand() -> None:
 
 
 def test_cells_that_share_a_dataset_do_not_tell_loads_apart() -> None:
-    # What their loads have in common cancels within rounds: all scatter is of trials.
+    # What their loads have in common cancels within rounds: all variance is that of trials.
     source = np.random.default_rng(1)
     of_load = source.normal(0, 5, 3)[[0, 1, 2, 0, 1, 2]]
     found = variance_components(layout(of_load + source.normal(0, 1, (3, 6)), [1, 2, 3, 1, 2, 3], [0, 0, 0]))

@@ -1,4 +1,4 @@
-"""From an estimate to a word."""
+"""From an estimate to a verdict."""
 
 import math
 from dataclasses import replace
@@ -40,7 +40,7 @@ def rule(floor: float) -> VerdictRule:
         (interval(0.10, 0.02), 0.03, ("more", "less"), "more"),
         (interval(-0.10, 0.02), 0.03, ("more", "less"), "less"),
         (interval(0.002, 0.01), 0.02, FASTER, "same within 3 %"),
-        (interval(0.010, 0.005), 0.005, FASTER, "same within 3 %"),  # a difference, but of no interest
+        (interval(0.010, 0.005), 0.005, FASTER, "same within 3 %"),  # a difference, but not of interest
         (interval(0.020, 0.012), 0.05, FASTER, "undecided (within +0.8 % to +3.3 %)"),
         (interval(-0.020, 0.012), 0.05, FASTER, "undecided (within −3.1 % to −0.8 %)"),
     ],

@@ -1,4 +1,4 @@
-"""A scheduler of its own process: one, however many start it, and with nothing of who did."""
+"""A scheduler in a process of its own: only one, however many start it, with nothing inherited from its starter."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_it_is_started_once_and_inherits_nothing(own_home: Path) -> None:
-    """A coordinator starts it again in the middle of a run: its journal's lock would be held by the scheduler."""
+    """A coordinator restarts it in the middle of a run: otherwise the scheduler would hold the lock of its journal."""
     certificates.make_authority()
     with Journal() as journal, ThreadPoolExecutor(3) as threads:
         pids = set(threads.map(start_scheduler, [_LISTEN] * 3))
@@ -35,7 +35,7 @@ def test_it_is_started_once_and_inherits_nothing(own_home: Path) -> None:
         ours = {file for file in files if file.startswith(str(own_home)) and "dask-scheduler" not in file}
         assert ours == {str(own_home / "fleet/scheduler.log")}
     status = Path(f"/proc/{pid}/status").read_text()
-    assert f"PPid:\t{os.getpid()}\n" not in status  # or it would stay, dead, for as long as we live
+    assert f"PPid:\t{os.getpid()}\n" not in status  # otherwise it would remain as a zombie until this process ends
     found = daemon.running(daemon.SCHEDULER)
     assert found is not None and found.pid == pid
     assert daemon.stop(daemon.SCHEDULER)
@@ -50,11 +50,11 @@ def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
 
 def test_a_defect_in_it_is_told_too() -> None:
     with pytest.raises(HostError, match="the scheduler did not start: ValueError: not enough values to unpack"):
-        daemon.start(daemon.SCHEDULER)  # without the address that it listens on
+        daemon.start(daemon.SCHEDULER)  # without the address on which it listens
 
 
 def answering(directory: Path, name: str, code: int) -> RemoteHost:
-    """A host of which each command ends with this exit code, and is noted in a file of the host's name."""
+    """A host on which each command ends with this exit code, and is recorded in a file of the host's name."""
     script = directory / f"{name}.sh"
     script.write_text(f'echo "$@" >> {directory / name}\nexit {code}\n')
     return RemoteHost(name, name, through=("sh", str(script)))
@@ -67,7 +67,7 @@ def asked(directory: Path, name: str) -> list[str]:
 
 
 def test_a_fleet_that_is_not_started_whole_is_stopped(own_home: Path) -> None:
-    """A host that answered too late may have its worker; and who presses Ctrl-C wants none of them."""
+    """A host that answered too late may have its worker; and a user who presses Ctrl-C wants none of them."""
     certificates.make_authority()
     with pytest.raises(HostError, match="no host of the fleet could be started"):
         start(FleetFile((answering(own_home, "late", 124),), _LISTEN, 10.0), lambda _: None)
@@ -83,7 +83,7 @@ def test_a_fleet_that_is_not_started_whole_is_stopped(own_home: Path) -> None:
     assert daemon.running(daemon.SCHEDULER) is None
     assert start(FleetFile(hosts, _LISTEN, 10.0), lambda _: None)  # one of two is enough
     assert asked(own_home, "good")[2:] == ["start"]
-    # One that ran before goes on, with its workers.
+    # A scheduler that ran before continues, with its workers.
     with pytest.raises(KeyboardInterrupt):
         start(FleetFile(hosts, _LISTEN, 10.0), interrupt)
     assert asked(own_home, "good")[3:] == ["start"]
@@ -96,7 +96,7 @@ def test_a_fleet_of_which_no_host_can_be_started_leaves_no_scheduler(own_home: P
     with pytest.raises(HostError, match="no host of the fleet could be started"):
         start(FleetFile((host,), _LISTEN, 10.0), lambda _: None)
     assert daemon.running(daemon.SCHEDULER) is None
-    # One that was there before goes on: it may be in the middle of a run.
+    # A scheduler that was there before continues: it may be in the middle of a run.
     start_scheduler(_LISTEN)
     with pytest.raises(HostError):
         start(FleetFile((host,), _LISTEN, 10.0), lambda _: None)

@@ -1,4 +1,4 @@
-"""What becomes of a task that raises what Dask raises itself where a host is lost."""
+"""Tasks that raise the exceptions that Dask itself raises when a host is lost."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ _LEFT: list[str] = []
 
 
 def finish(run: str, _: dict[str, int]) -> None:
-    """In a trial until that ends; `short` is in none."""
+    """Blocks in a trial until that ends; `short` is in none."""
     if run != "short":
         assert _TRIAL_ENDED.wait(60)
 
@@ -63,7 +63,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskHosts]:
 
 
 def test_a_host_whose_disk_is_full_is_there_and_refuses(hosts: DaskHosts) -> None:
-    """It was taken for lost, seen again and asked again, for as long as the run lasted."""
+    """It was considered lost, seen again and asked again, for as long as the run lasted."""
     (host,) = hosts.present()
     order: Any = SimpleNamespace(host=host)
     assert hosts.next_event(10) == Came(host)
@@ -86,7 +86,7 @@ def have(_: str) -> dict[str, int]:
 def test_a_host_that_is_still_in_a_trial_when_the_run_is_over_is_told_that_it_is_left(
     hosts: DaskHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it was asked at the end is dropped with our connection: it stayed as the run had changed it."""
+    """A request made at the end is dropped with our connection: the host remained in the state of the run."""
     monkeypatch.setattr(dask_hosts, "_LAST_WORDS_SECONDS", 0.2)
     _TRIAL_ENDED.clear()
     _LEFT.clear()

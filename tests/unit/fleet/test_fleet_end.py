@@ -1,4 +1,4 @@
-"""How a run of a fleet ends that is cut short: what the store does not have stays on the hosts."""
+"""The end of a fleet run that is cut short: trials that the store does not have remain on the hosts."""
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from octavo.store.store import Store
 
 
 class Hosts(FakeHosts):
-    """As a session has them. A host removes what it is told that the coordinator has when the run is over."""
+    """The hosts of a session. A host deletes what the coordinator confirms to have at the end of the run."""
 
     def __init__(self) -> None:
         super().__init__(["a"])
@@ -33,7 +33,7 @@ class Hosts(FakeHosts):
         pass
 
     def next_event(self, seconds: float) -> HostEvent | None:
-        # What was delivered waits to be stored with what comes next.
+        # Delivered trials are stored together with the next delivery.
         if self.raises is not None and not self.events and self.outbox["a"]:
             raise self.raises
         return super().next_event(seconds)

@@ -1,4 +1,4 @@
-"""The outbox, the certificates and what ssh is told."""
+"""The outbox, the certificates and the options of ssh."""
 
 import json
 import sqlite3
@@ -25,7 +25,7 @@ from octavo.store.set_aside import SetAside
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # Not below a directory that others may write, which root's may not be.
+    # Not below a directory that others can write, which is not accepted for root's files.
     monkeypatch.setattr(certificates, "octavo_home", lambda: tmp_path)
     monkeypatch.setattr("octavo.fleet.outbox.octavo_home", lambda: tmp_path)
     monkeypatch.setattr("octavo.store.set_aside.octavo_home", lambda: tmp_path)
@@ -73,7 +73,7 @@ def test_the_number_of_a_row_that_was_set_aside_is_not_given_again() -> None:
         other.execute("UPDATE trial SET record = x'7b' WHERE number = 2")
     outbox.trials()
     outbox.add(trial(3))
-    # Who has the second one already, from before it was damaged, gets the third.
+    # A coordinator that already has the second one, from before it was damaged, gets the third.
     assert [record.round for _, record in outbox.undelivered({outbox.name: 2})] == [3]
 
 
@@ -93,7 +93,7 @@ def test_certificates_are_secret_and_of_one_authority() -> None:
 
 
 def test_a_certificate_that_has_expired_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instead of a handshake that fails after two years."""
+    """Instead of a failed handshake after two years."""
     monkeypatch.setattr(certificates, "_DAYS", 0)
     certificates.make_authority()
     certificates.install(certificates.issue("alpha"))
@@ -115,11 +115,11 @@ def test_init_renews_the_certificate_of_the_coordinator_too(monkeypatch: pytest.
     launch.send_certificates([RemoteHost("coordinator", "10.0.0.7")])
     certificates.paths_of(certificates.COORDINATOR)
     after = (certificates.directory() / "coordinator.pem").read_text()
-    assert after not in (before, json.loads(sent["coordinator"])["certificate"])  # whatever a host is called
+    assert after not in (before, json.loads(sent["coordinator"])["certificate"])  # whatever the host's name is
 
 
 def test_halves_of_two_authorities_issue_nothing() -> None:
-    """As after a kill between the two files."""
+    """As after a kill between the writing of the two files."""
     certificates.make_authority()
     key = certificates.directory() / "ca.key"
     before = key.read_bytes()

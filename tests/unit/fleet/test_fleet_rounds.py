@@ -1,4 +1,4 @@
-"""Who measures what in a fleet, and what is stored, with hosts that take no time."""
+"""The assignment of measurements in a fleet, and what is stored, with hosts that take no time."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ CELLS = make_cells(PLAN)
 
 
 class FakeHosts:
-    """Measure at once what they are asked, in turn; `cut` hosts keep what they have measured."""
+    """Measures immediately what it is asked, in turn; `cut` hosts keep their results."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.time = 1000.0
@@ -152,7 +152,7 @@ class Fleet:
         return [(trial.round, host_of_part(trial.part), trial.cell) for trial in self.stored]
 
     def counts(self) -> list[tuple[int, int]]:
-        """How many cells were undecided and decided as each round began."""
+        """The numbers of undecided and decided cells at the beginning of each round."""
         return [(event.undecided, event.decided) for event in self.told if isinstance(event, RoundStarted)]
 
     def notices(self) -> str:
@@ -179,7 +179,7 @@ def test_what_hosts_bring_together_is_stored_together() -> None:
 
 
 def test_settings_and_series_are_stored_and_not_kept() -> None:
-    """They are most of a trial: with 10,000 of pgbench's a coordinator would need a gigabyte."""
+    """They are the largest part of a trial: with 10,000 of pgbench's a coordinator would need a gigabyte."""
     fleet = Fleet("a")
     fleet.hosts.settings = {"work_mem": "4MB"}
     rounds = fleet.rounds()
@@ -215,7 +215,7 @@ def test_a_host_has_its_next_part_before_it_has_finished_one() -> None:
 def test_every_host_has_its_first_part_before_any_has_its_second() -> None:
     fleet = Fleet("a", "b", "c")
     take = fleet.hosts.next_event
-    fleet.hosts.next_event = lambda seconds: take(seconds) if seconds else None  # they come in one after the other
+    fleet.hosts.next_event = lambda seconds: take(seconds) if seconds else None  # they arrive one after another
     fleet.work()
     assert fleet.hosts.asked[:3] == [("a", 1), ("b", 1), ("c", 1)]
     assert sorted(fleet.places()) == whole(1, 2, 3)
@@ -363,7 +363,7 @@ def test_a_run_that_is_resumed_stores_nothing_twice() -> None:
 
 
 def test_a_trial_that_comes_again_from_a_host_with_another_time_is_the_same() -> None:
-    """The store knows a trial by its identity and its start, and may have it although it gave no answer."""
+    """The store identifies a trial by its identity and its start, and may have it although it did not answer."""
     asked: list[list[tuple[str | None, float]]] = []
 
     def commit(records: Sequence[TrialRecord]) -> Sequence[TrialRecord]:
@@ -383,7 +383,7 @@ def test_a_trial_that_comes_again_from_a_host_with_another_time_is_the_same() ->
 
 
 def test_hosts_hear_that_the_run_goes_on_while_they_wait_for_a_slower_one() -> None:
-    """One that had waited for ten minutes gave way to another run."""
+    """A host that had waited for ten minutes gave way to another run."""
     fleet = Fleet("a", "b", "c")
     fleet.hosts.slow["b"] = 1500.0
     fleet.hosts.full.add("c")
@@ -392,5 +392,5 @@ def test_hosts_hear_that_the_run_goes_on_while_they_wait_for_a_slower_one() -> N
     moments = [moment for moment, _ in fleet.hosts.held]
     assert max(later - earlier for earlier, later in pairwise([1000.0, *moments, fleet.hosts.time])) <= 65
     assert len(moments) > 1500 / 65
-    # What the run continues without may be another one's.
+    # The host without which the run continues may belong to another run.
     assert all(names == {"a", "b"} for _, names in fleet.hosts.held)

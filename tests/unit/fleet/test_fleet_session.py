@@ -1,4 +1,4 @@
-"""What is stored of the hosts of a run, and which may take part."""
+"""What is stored about the hosts of a run, and which of them may take part."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What Dask's servers do in a fleet, without a network."""
+"""The behaviour of Dask's servers in a fleet, without a network."""
 
 import asyncio
 import re

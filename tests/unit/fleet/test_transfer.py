@@ -1,4 +1,4 @@
-"""A build that is sent to other hosts in pieces: each host here is a state directory, asked in turn."""
+"""A build that is sent to other hosts in pieces: each host here is a state directory, served in turn."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ def _nothing(host: str, work: Callable[..., Any], arguments: list[Any]) -> None:
 
 
 class Hosts:
-    """Runs each task with the host's state directory, as `dask_hosts` has it run there."""
+    """Runs each task with the host's state directory, as `dask_hosts` does on the host."""
 
     def __init__(self, directory: Path, patch: pytest.MonkeyPatch) -> None:
         self.directory, self._patch = directory, patch
@@ -56,7 +56,7 @@ class Hosts:
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     directory = Path(tempfile.mkdtemp(prefix="octavo-parcels-", dir="/var/tmp"))
-    directory.chmod(0o755)  # the servers' user tries the build
+    directory.chmod(0o755)  # the servers' user tests the build
     monkeypatch.setattr(transfer, "PIECE", PIECE)
     yield Hosts(directory, monkeypatch)
     shutil.rmtree(directory)
@@ -70,7 +70,7 @@ def name(hosts: Hosts) -> str:
 
 
 def has(hosts: Hosts, host: str, name: str) -> bool:
-    """Whether a host has the build. Nothing of a transfer is ever left there."""
+    """Whether a host has the build. Checks that no temporary file of a transfer remains."""
     home = hosts.at(host)
     assert not (home / "fleet" / "parcels").exists()
     assert not list((home / "builds").glob(".new-*"))

@@ -1,4 +1,4 @@
-"""Who is at a scheduler, on a machine so busy that Dask's own loop comes between a question and its answer."""
+"""The workers at a scheduler, on a machine so busy that Dask's own loop runs between a question and its answer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whose a host is: of one run at a time, as long as that is heard of; and put back when it is over."""
+"""Ownership of a host: by one run at a time, as long as the coordinator is heard from; restored when it is over."""
 
 # pyright: reportPrivateUsage=false
 
@@ -26,7 +26,7 @@ class FakeClock:
 
 @dataclass
 class FakeWorkshop:
-    """A run on this host, which is put back when it is closed."""
+    """A run on this host, which is restored when it is closed."""
 
     order: Any
     asked: float = 0.0
@@ -95,12 +95,12 @@ def test_a_run_that_is_heard_of_no_more_gives_way(bench: WorkQueue, clock: FakeC
 
 @contextmanager
 def serving(bench: WorkQueue) -> Generator[None, None, None]:
-    """As in Octavo's own worker, whose main thread does the work."""
+    """Serves as Octavo's own worker does, whose main thread does the work."""
     pause = threading.Event()
     thread = threading.Thread(target=bench.serve)
     thread.start()
     try:
-        # What is asked for before the thread serves would be done here.
+        # Requests made before the thread serves would be executed here.
         while not bench._serving:
             pause.wait(0.001)
         yield
@@ -111,7 +111,7 @@ def serving(bench: WorkQueue) -> Generator[None, None, None]:
 
 @contextmanager
 def in_a_trial(bench: WorkQueue) -> Generator[Callable[[], None], None, None]:
-    """A trial goes on until what this gives is called, or to the end of the context."""
+    """A trial that continues until the yielded function is called, or until the context ends."""
     began, ends = threading.Event(), threading.Event()
 
     def trial() -> None:

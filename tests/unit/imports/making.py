@@ -1,4 +1,4 @@
-"""Published results in small: two data blocks and two WAL blocks, two WAL segments, two queries, three runs."""
+"""Small published results: two data blocks and two WAL blocks, two WAL segments, two queries, three runs."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ DATA, WAL, SEGMENTS, QUERIES, RUNS = (4, 8), (8, 64), (16, 1), (1, 9), (1, 2, 3)
 
 
 def seconds(data: int, wal: int, segment: int, query: int, run: int) -> float:
-    """Made so that every number is another one; the first run is the longest."""
+    """All numbers are distinct; the first run is the longest."""
     cold = 5 if run == 1 else 0
     return query * (10 + data) + wal / 64 + segment / 100 + run / 1000 + cold
 
 
 def write_tpch(directory: Path) -> Path:
-    """A directory of results, complete and without a fault."""
+    """A directory of results, complete and without errors."""
     directory.mkdir(parents=True, exist_ok=True)
     start = 1_600_000_000.0
     queries: list[str] = []

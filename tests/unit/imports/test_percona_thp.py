@@ -17,7 +17,7 @@ PERF = """
 
 
 def pgbench(scale: int, transactions: int, tps: float, *, clients: int = 128, misses: int = 27_474_110_482) -> str:
-    """What pgbench 11 says of a run of 600 s, and perf of pgbench."""
+    """The output of pgbench 11 for a run of 600 s, and of perf for pgbench."""
     return f"""starting vacuum...end.
 transaction type: <builtin: TPC-B (sort of)>
 scaling factor: {scale}
@@ -33,7 +33,7 @@ tps = {tps} (excluding connections establishing)
 
 
 def sysbench(transactions: int, seconds: float = 600.1) -> str:
-    """What sysbench 1.0 says of a TPC-C run at 20 sets of tables of scale 48."""
+    """The output of sysbench 1.0 for a TPC-C run at 20 sets of tables of scale 48."""
     return f"""sysbench 1.0.16 (using bundled LuaJIT 2.1.0-beta2)
 
 Running the test with following options:
@@ -57,7 +57,7 @@ Latency (ms):
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Two scales with and without huge pages, the second time with a run that ended early; one pair of TPC-C."""
+    """Two scales with and without huge pages, the second one including a run that ended early; one pair of TPC-C."""
     files = {
         "pgbench-tpcb/10m/disabled-thp/tps-128": pgbench(3000, 24_763_872, 41_274.9)
         + pgbench(3000, 24_600_266, 40_997.8) + pgbench(7000, 24_102_506, 40_170.9),

@@ -1,4 +1,4 @@
-"""Full-page images of more transactions than were recorded, against pages whose rates are known."""
+"""Full-page images of more transactions than were recorded, compared with pages whose rates are known."""
 
 import math
 import random
@@ -17,7 +17,7 @@ def _rates(points: list[tuple[float, float]]) -> Rates:
 
 
 def _mixture(rates: dict[float, float], transactions: float) -> float:
-    """Images of pages that are changed at these rates: how many pages, by rate."""
+    """Images of pages that are changed at these rates; `rates`: the number of pages, by rate."""
     return sum(pages * -math.expm1(-rate * transactions) for rate, pages in rates.items())
 
 
@@ -50,7 +50,7 @@ def test_pages_that_are_changed_equally_often_are_counted_exactly(times: float) 
 
 
 def test_of_skewed_pages_more_follow_than_if_rates_were_equal() -> None:
-    """Rates with a gamma distribution of shape a half, and items in the manner of TPC-C: NURand(8191, 1, 100000)."""
+    """Rates with a gamma distribution of shape a half, and items as in TPC-C: NURand(8191, 1, 100000)."""
     exact = _rates([(100.0 * step, 1_000 * (1 - (1 + step / 3) ** -0.5)) for step in range(1, 25)])
     assert total(exact, 24_000, 2_400.0) == pytest.approx(1_000 * (1 - 81**-0.5), rel=0.01)
     source = random.Random(4)

@@ -1,4 +1,4 @@
-"""The parts of a prediction against answers that are known by hand."""
+"""The parts of a prediction compared with results computed by hand."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,7 @@ SIZES = [1024 << power for power in range(6)]
 
 
 def relation(kind: str = "r", **values: int) -> Relation:
-    """One with these numbers."""
+    """A relation with these values."""
     found = Relation(tablespace=1, database=1, relation=7, kind=kind, blocks=0, tuples=0, tuple_bytes=0, fillfactor=0,
                      name=None)  # fmt: skip
     found.update(values)  # type: ignore[typeddict-item]
@@ -66,7 +66,7 @@ def test_rows_and_keys_that_would_not_fit_are_named() -> None:
     assert "TOAST" in " ".join(troubles([wide], 8192, 2048))
     key = relation("i", blocks=1000, tuples=7000)
     assert most_key(1024) == 300 and "keys of about 1032 bytes" in " ".join(troubles([key], 8192, 1024))
-    # 26 tuples of 304 bytes a full page: headers included they may have 312 in 1 kB.
+    # 26 tuples of 304 bytes per full page: headers included they may have 312 in 1 kB.
     assert not troubles([relation("i", blocks=1000, tuples=26_000, fillfactor=100)], 8192, 1024)
     assert not troubles([relation(blocks=1640, tuples=100_000)], 8192, 1024)
     assert "chunks" in troubles([relation("t", blocks=1000, tuples=4000)], 8192, 4096)[0]
@@ -75,7 +75,7 @@ def test_rows_and_keys_that_would_not_fit_are_named() -> None:
 @pytest.mark.parametrize(("block", "megabytes"), [(1024, 1275), (32768, 1067)])
 def test_descriptors_are_what_a_server_was_seen_to_map(block: int, megabytes: int) -> None:
     found = memory_of(1024**3, block, 0)
-    # Some 36 MB are there whatever the buffers are.
+    # About 36 MB exist whatever the buffers are.
     assert found.descriptors / 1024**2 + 1024 + 36 == pytest.approx(megabytes, abs=3)
     assert memory_of(1024**3, block, 100).page_tables_huge < memory_of(1024**3, block, 100).page_tables / 100
 

@@ -1,4 +1,4 @@
-"""Predictions from traces whose answers are known, and traces from which nothing can be told."""
+"""Predictions from traces whose results are known, and traces that permit no prediction."""
 
 import dataclasses
 import json
@@ -36,7 +36,8 @@ def by_block(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 
 def test_evenly_read_rows_miss_as_often_at_every_size(tmp_path: Path) -> None:
-    """Even accesses of 31 MB, 8 MB of buffers: a quarter of them hits, whatever the page is (but for rows a page)."""
+    """Uniform accesses of 31 MB, 8 MB of buffers: a quarter of them hits, at any page size (except for rows per
+    page)."""
     found = by_block(predict(Request(made(tmp_path / "t.octrace"))))
     share = 8 * MB / (4000 * BLOCK)
     for block, figures in found.items():
@@ -58,7 +59,7 @@ def test_a_device_that_is_short_of_bytes_wants_small_pages(tmp_path: Path) -> No
     found = by_block(document)
     assert found[4096]["tps_ratio"]["value"] > 1.5 > found[32768]["tps_ratio"]["value"]
     assert found[8192]["tps_ratio"]["value"] == pytest.approx(1.0)
-    # 2 MB a second, three quarters of 8 kB a transaction
+    # 2 MB per second, three quarters of 8 kB per transaction
     assert found[8192]["tps"]["value"] == pytest.approx(2 * MB / (0.74 * BLOCK), rel=0.1)
     advice = document["recommendation"]
     assert (
@@ -80,7 +81,7 @@ def test_a_block_is_compared_with_the_recorded_one_also_where_that_is_not_asked_
 
 
 def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_path: Path) -> None:
-    """A second of the trace is four of the server's, and a byte in its caches stands for four."""
+    """A second of the trace represents four of the server's, and a byte in its caches represents four."""
     trace = recorded(made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000))
     one, four = (
         simulated_server(trace, Size(BLOCK, 8 * MB, 64 * MB, data_factor=factor), "merged", 20.0)
@@ -92,13 +93,13 @@ def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_p
     assert four.log_kept == pytest.approx(one.log_kept / 4, abs=1)
     assert (one.dirty_expire, four.dirty_expire) == (30_000_000, 7_500_000)
     fast = simulated_server(trace, Size(BLOCK, 8 * MB, 64 * MB, pace=2.0), "merged", 20.0)
-    assert fast.dirty_expire == 60_000_000  # of the trace, which has as many transactions then
+    assert fast.dirty_expire == 60_000_000  # on the trace's clock, in which as many transactions ended
 
 
 def test_the_kernel_writes_of_more_data_what_it_writes_of_as_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that has been dirty for 30 s is written: twice or more in a cycle of 80 s, of which a trace of a quarter
+    """A file that has been dirty for 30 s is written: twice or more in a cycle of 80 s, of which a trace with a quarter
     of the data has 20."""
 
     def no_writer(_: object) -> dict[str, Any]:
@@ -115,7 +116,8 @@ def test_the_kernel_writes_of_more_data_what_it_writes_of_as_much(
 
 
 def test_a_page_has_an_image_of_each_of_its_parts_at_most(tmp_path: Path) -> None:
-    """Of ten times the transactions of the trace, at whose end all pages are changed, and not all of their parts."""
+    """With ten times the transactions of the trace, at the end of which all pages are changed, but not all of their
+    parts."""
     path = made(tmp_path / "t.octrace", writes=True, pages=600, transactions=5000)
     since = {1024: 50_000.0, 8192: 50_000.0}
     asked = Request(path, data_blocks=(1024, 8192), checkpoint=20.0, until_checkpoint=True, transactions=since)
@@ -134,7 +136,7 @@ def test_images_grow_with_the_block_and_wal_at_the_recorded_size_is_what_was_rec
     assert wal == sorted(wal) and wal[-1] > 2 * wal[3]
     assert document["recorded"]["simulated_over_counted"]["full_page_images"] == pytest.approx(1.0, rel=0.001)
     assert found[8192]["wal_record_bytes_per_transaction"]["value"] == pytest.approx(300, rel=0.01)
-    # A flush for two commits: half a page more is written than generated.
+    # One flush for two commits: half a page more is written than generated.
     written = found[8192]["wal_written_bytes_per_transaction"]["value"]
     assert written - found[8192]["wal_bytes_per_transaction"]["value"] == pytest.approx(4096)
 
@@ -160,7 +162,7 @@ def test_more_data_of_the_same_skew_hits_less_and_more_clients_do_more(tmp_path:
 def test_other_data_of_the_same_skew_is_written_as_if_it_had_been_recorded(
     tmp_path: Path, recorded_pages: int, factor: float
 ) -> None:
-    """4,000 transactions in a cycle, each on a page of all: of 4,000 pages 1 - 1/e are written at its end."""
+    """4,000 transactions per cycle, each on a random page: of 4,000 pages 1 - 1/e are written at its end."""
     pages = round(recorded_pages * factor)
     asked = Request(
         made(tmp_path / "other.octrace", writes=True, pages=recorded_pages), (BLOCK,), shared_buffers=(64 * MB,),
@@ -179,7 +181,7 @@ def test_other_data_of_the_same_skew_is_written_as_if_it_had_been_recorded(
 def test_a_cycle_of_much_less_data_is_no_longer_than_the_trace(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", writes=True, pages=1000)
     found = by_block(predict(Request(path, (BLOCK,), checkpoint=4.0, what_if=WhatIf(data=0.1))))[BLOCK]
-    # 100 pages, of which the trace has 1,000: all are written, and not more than once in 19 s
+    # 100 pages, of which the trace has 1,000: all are written, and at most once in 19 s
     assert found["checkpoint_bytes_per_transaction"]["value"] == pytest.approx(BLOCK / 20, rel=0.1)
 
 
@@ -283,7 +285,7 @@ def test_names_in_a_page_are_escaped(tmp_path: Path) -> None:
 
 
 def trial(block: str, device: str = "iops=500", **observed: float) -> dict[str, Any]:
-    """One of a run, as its report has it."""
+    """A trial of a run, as in its report."""
     return {
         "status": "ok",
         "facts": {},
@@ -410,7 +412,7 @@ def test_what_is_evicted_after_a_checkpoint_waits_in_the_page_cache(tmp_path: Pa
 def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
     tmp_path: Path, pace: float, slice_seconds: float | None
 ) -> None:
-    """100 pages at most each 200 ms, in which the trace has 200 transactions: of 2,000 it writes 100, of 20 all. In
+    """At most 100 pages per 200 ms, in which the trace has 200 transactions: of 2,000 it writes 100, of 20 all. In
     slices it has a round when one begins."""
     trace = recorded(made(tmp_path / "t.octrace", writes=True))
     size = Size(
@@ -429,7 +431,7 @@ def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
 def test_the_background_writer_passes_all_buffers_in_two_minutes_of_the_predicted_server(
     tmp_path: Path, delay: str, rounds: float
 ) -> None:
-    """By its clock, and in as many rounds if a slice cuts these short: each passes as many buffers as it would have."""
+    """By its clock, and in as many rounds if a slice shortens these: each passes as many buffers as it would have."""
     settings = {"bgwriter_delay": delay, "bgwriter_lru_maxpages": "100", "bgwriter_lru_multiplier": "2"}
     trace = recorded(made(tmp_path / "t.octrace", writes=True, settings=settings))
     for pace, slice_seconds in ((1.0, None), (10.0, None), (0.1, None), (1.0, 0.02)):
@@ -461,13 +463,13 @@ def test_how_many_transactions_were_measured_says_nothing_of_their_speed(tmp_pat
     assert told["tps"] == free["tps"]
     images = "full_page_images_per_transaction"
     assert told[images]["value"] > 1.1 * free[images]["value"]
-    # The number of transactions and the time agree.
+    # The number of transactions is consistent with the time.
     many = free["tps"]["value"] * 4.0
     assert free[images]["value"] == pytest.approx(4_000 * -math.expm1(-many / 4_000) / many, rel=0.05)
 
 
 def test_counts_after_a_checkpoint_begin_behind_all_that_it_writes() -> None:
-    """Marks in a gap between accesses are before the checkpoint, which comes with the next access."""
+    """Marks in a gap between accesses are before the checkpoint, which takes place at the next access."""
 
     def counts(accesses: float, written: float) -> dict[str, float]:
         return {**dict.fromkeys((*COUNTS, "time"), 0.0), "accesses": accesses, "taken_accesses": accesses,
@@ -482,7 +484,7 @@ def test_counts_after_a_checkpoint_begin_behind_all_that_it_writes() -> None:
 
 
 def test_a_trial_in_slices_had_more_transactions_since_its_checkpoint_than_are_counted(tmp_path: Path) -> None:
-    """500 a second for 8 s change 63 % as many of 4,000 pages; those of the 2 s that are counted, 88 %."""
+    """500 per second for 8 s change 63 % as many of 4,000 pages; those of the 2 s that are counted, 88 %."""
     path = made(tmp_path / "t.octrace", writes=True, before=0)
     one = trial("8kB", tps=500.0, transactions=1_000.0, wal_full_page_images_per_transaction=0.63)
     one["levels"]["wal_regime"] = "after-checkpoint"
@@ -548,7 +550,7 @@ _EMPTIER: dict[str, Any] = {"writes": True, "pages": 20_000, "transactions": 10_
 def test_images_behind_a_checkpoint_are_as_full_as_they_were_there(tmp_path: Path, told: str) -> None:
     """WAL of a cycle of 10,000 transactions: 20,000 (1 - e^(-1/2)) images, of them those of 4,000 full."""
     facts: dict[str, Any] = {"checkpoint_seconds": 8.5}
-    if told == "time":  # WAL before the trace could not be read any more
+    if told == "time":  # WAL before the trace could no longer be read
         facts |= {"checkpoint_commits": None, "checkpoint_image_bytes": None, "checkpoint_images": None}
     late = recorded(made(tmp_path / "t.octrace", **_EMPTIER, kinds=True, facts=facts))
     assert late.before is not None and late.before.is_counted == (told == "commits")
@@ -565,7 +567,7 @@ def test_images_behind_a_checkpoint_are_as_full_as_they_were_there(tmp_path: Pat
 
 
 def test_images_that_the_server_reports_late_are_not_those_of_the_trace(tmp_path: Path) -> None:
-    """A recording that begins behind a checkpoint: half of the images before it are in the server's counter."""
+    """A recording that begins after a checkpoint: half of the images before it are in the server's counter."""
     cycle: dict[str, Any] = {**_EMPTIER, "fills": (0.95, 0.95), "late": 1_800, "facts": {"checkpoint_seconds": 8.5}}
     expected = RECORDS + 20_000 * -math.expm1(-0.5) * (0.95 * BLOCK + 32) / 10_000
     values = {}
@@ -580,7 +582,7 @@ def test_images_that_the_server_reports_late_are_not_those_of_the_trace(tmp_path
 
 
 def test_pages_that_are_fuller_at_another_time_take_nothing_from_the_traces_records(tmp_path: Path) -> None:
-    """Half-empty images were counted; full ones have as many bytes more, whatever the records of the trace are."""
+    """Half-empty images were counted; full ones have correspondingly more bytes, whatever the trace's records are."""
     cycle: dict[str, Any] = {**_EMPTIER, "before": 0, "fills": (0.48, 0.48)}
     path = made(tmp_path / "t.octrace", **cycle, kinds=True)
     found = by_block(predict(Request(path, (BLOCK,), checkpoint=20.0)))[BLOCK]
@@ -590,7 +592,7 @@ def test_pages_that_are_fuller_at_another_time_take_nothing_from_the_traces_reco
 
 
 def test_a_trace_of_an_earlier_version_says_less_of_the_time_before(tmp_path: Path) -> None:
-    """Bytes alone: fuller images before the trace are taken for more transactions."""
+    """Only bytes: fuller images before the trace are interpreted as more transactions."""
     late = recorded(made(tmp_path / "t.octrace", **_EMPTIER))
     assert late.before is not None and late.before.transactions is None
     own = Size(BLOCK, 8 * MB, None, is_as_recorded=True)
@@ -650,7 +652,7 @@ def test_speed_on_a_machine_that_others_use_is_not_compared(tmp_path: Path) -> N
 
 
 def test_transactions_that_write_nothing_need_no_flush(tmp_path: Path) -> None:
-    """Of 40 transactions one is flushed, by 4 clients: a limited device makes it no more."""
+    """Of 40 transactions one is flushed, by 4 clients: a limited device does not increase that."""
     path = made(tmp_path / "t.octrace", writes=True, facts={"work_wal_syncs": 500})
     figures = by_block(predict(Request(path, (BLOCK,), checkpoint=20.0, device="iops=2000")))[BLOCK]
     more = figures["wal_written_bytes_per_transaction"]["value"] - figures["wal_bytes_per_transaction"]["value"]
@@ -658,7 +660,8 @@ def test_transactions_that_write_nothing_need_no_flush(tmp_path: Path) -> None:
 
 
 def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> None:
-    """One client more waits for each flush: 16 clients at 50 requests a second share what two commits shared before."""
+    """One more client waits for each flush: 16 clients at 50 requests per second share what two commits shared
+    before."""
     path = made(tmp_path / "t.octrace", writes=True, pages=900, facts={"work_clients": "16"})
     written = [
         by_block(predict(Request(path, (BLOCK,), memory=64 * MB, device=device, checkpoint=20.0)))[BLOCK]
@@ -671,7 +674,7 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
 
 
 def test_where_linux_limits_the_device_a_flush_is_a_request_and_waits_behind_no_reads(tmp_path: Path) -> None:
-    """Two commits share a flush, and two requests are one of each of them: at most as many commits as requests."""
+    """Two commits share a sync of two requests, the write and the flush: at most as many commits as requests."""
     path = made(tmp_path / "t.octrace", writes=True, pages=900)
     asked = Request(path, (BLOCK,), memory=64 * MB, device="iops=200", checkpoint=20.0)
     plain, throttled = (

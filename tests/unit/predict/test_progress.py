@@ -1,4 +1,4 @@
-"""How many transactions of a trace there were by a time, against answers known by hand."""
+"""The number of transactions of a trace by a time, compared with results computed by hand."""
 
 from itertools import pairwise
 
@@ -29,7 +29,7 @@ def test_without_commits_by_time_transactions_follow_accesses(commits: list[tupl
 
 
 def test_outside_of_the_stretches_they_follow_accesses() -> None:
-    """A part of a trace whose first second is in no stretch: a third of the accesses, and of the transactions."""
+    """A part of a trace whose first second is in no interval: a third of the accesses, and of the transactions."""
     known = [(0.0, 0.0), (1e6, 1_000.0), (2e6, 2_000.0), (3e6, 3_000.0)]
     found = progress(900.0, [(1e6, 0.0), (2e6, 100.0), (3e6, 400.0)], known)
     assert [found.at(many) for many in (500.0, 1_000.0, 2_000.0)] == pytest.approx([150.0, 300.0, 450.0])

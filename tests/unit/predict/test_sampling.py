@@ -1,4 +1,4 @@
-"""A sample of a trace's pages, simulated in miniature, beside all of them."""
+"""A sample of a trace's pages, simulated in miniature, compared with all of them."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def large(tmp_path: Path, **made_as: Any) -> Recorded:
 
 @pytest.mark.parametrize("made_as", [{"writes": True}, {"hot": True}])
 def test_a_sample_counts_what_all_pages_do(tmp_path: Path, made_as: dict[str, Any]) -> None:
-    """Within its own errors, at larger and smaller blocks; accesses are those of the trace."""
+    """Within its own error estimates, at larger and smaller blocks; accesses are those of the trace."""
     trace = large(tmp_path, **made_as)
     sizes = [Size(block, 32 * MB, 96 * MB) for block in (4096, BLOCK, 4 * BLOCK)]
     cycle = 20.0 if "writes" in made_as else None

@@ -1,4 +1,4 @@
-"""Traces of pgbench's own distribution, made up, for tests of predictions."""
+"""Synthetic traces with pgbench's own distribution, for tests of predictions."""
 
 import random
 from itertools import pairwise
@@ -24,13 +24,13 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
          finish: bool = True, hot: bool = False, before: int | None = None, logged: float | None = None,
          fills: tuple[float, float] = (0.95, 0.95), kinds: bool = False, late: int = 0,
          twice: float = 0.0, stretches: int = 1, pause: bool = False) -> Path:  # fmt: skip
-    """A table of so many pages of 61 rows, one looked up a transaction (`hot`: in even pages only); some change it.
+    """A table of `pages` pages of 61 rows, one looked up per transaction (`hot`: in even pages only); some change it.
 
-    A change is of a page that was looked up; each first one is an image, but of pages that were changed by the so many
-    transactions between the last checkpoint and the trace (`before`). Pages are as full as `fills` in the images before
+    A change is of a page that was looked up; each first one is an image, except for pages that were changed by the
+    `before` transactions between the last checkpoint and the trace. Pages are as full as `fills` in the images before
     the trace and in those of the trace. With `kinds` the WAL was read again (pg_walinspect). The server's counter of
-    images has so many that are from before the trace (`late`). The first part of the transactions (`twice`) looks up
-    another page, too. The commits of so many `stretches` are known; `pause`: nothing was recorded for a while.
+    images includes `late` from before the trace. The first part of the transactions (`twice`) looks up another page,
+    too. The commits of this number of `stretches` are known; `pause`: nothing was recorded for a while.
     """
     source = random.Random(1)
     writer = _core.TraceWriter(path, BLOCK)

@@ -1,4 +1,4 @@
-"""Commands on hosts, reached by words in place of ssh: what they read and write, and what goes wrong."""
+"""Commands on hosts, with other commands in place of ssh: what they read and write, and what goes wrong."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def answers(
 
 
 def test_each_host_reads_its_own_standard_input(journal: Journal) -> None:
-    """More than a pipe holds, and none where none is given."""
+    """More than a pipe holds, and an empty one if none is given."""
     hosts = [RemoteHost(name, name, through=HERE) for name in ("a", "b", "c")]
     found = answers(journal, "wc -c", *hosts, inputs={"a": b"x" * 200_000, "b": b"y"})
     assert {name: int(answer.output) for name, answer in found.items()} == {"a": 200_000, "b": 1, "c": 0}

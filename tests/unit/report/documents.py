@@ -1,4 +1,4 @@
-"""The documents of the tests: two as a finished run gives them, and those of odd runs and hostile texts."""
+"""The documents of the tests: two like those of a finished run, and those of unusual runs and hostile texts."""
 
 import math
 import random
@@ -9,7 +9,7 @@ from .surroundings import Document
 
 
 def spoil(document: Document, index: int, status: str, reason: str, *, empty: bool = False) -> None:
-    """Take a trial out of the count."""
+    """Changes a trial so that it does not count."""
     trial = document["trials"][index]
     trial.update(status=status, reason=reason, used=False)
     if empty:
@@ -33,7 +33,7 @@ def grid() -> Document:
 
 
 def sequential() -> Document:
-    """Looks after each round, with every way in which a cell can come to no more trials; rounds in two parts."""
+    """Analyses after each round, with every way in which a cell can get no more trials; rounds in two parts."""
     document = build("sequential", [f"{2**n}kB" for n in range(6)], ["8kB"], rounds=6, seed=5)
     document["run"].update(stopping="decided", ending="budget", budget_seconds=7200.0, rounds=100, rounds_finished=6)
     skipped, lost, narrow, negative = "1kB", "2kB", "16kB", "32kB"
@@ -92,7 +92,7 @@ def unfinished() -> Document:
 
 
 def single() -> Document:
-    """One cell, nothing to compare it with."""
+    """One cell, without any other for comparison."""
     document = build("one-cell", ["8kB"], ["8kB"])
     document["cells"] = [cell for cell in document["cells"] if cell["baseline"]][:1]
     document["trials"] = [t for t in document["trials"] if t["cell"] == document["cells"][0]["id"]]
@@ -101,7 +101,7 @@ def single() -> Document:
 
 
 def all_invalid() -> Document:
-    """Every trial was measured and none is believable."""
+    """Every trial was measured and none is valid."""
     document = build("noisy-neighbour", ["4kB", "8kB"], ["8kB"])
     for index in range(len(document["trials"])):
         spoil(document, index, "invalid", "CPU steal of 38 % while the trial ran")
@@ -111,7 +111,7 @@ def all_invalid() -> Document:
 
 
 def hostile() -> Document:
-    """HTML, markup and ten thousand characters where names and texts go."""
+    """HTML, markup and ten thousand characters in place of names and texts."""
     document = small()
     nasty = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)> [red]x[/red] | `a` \x1b["
     for key in ("name", "question", "plan", "repeat", "id", "workload"):
@@ -129,7 +129,7 @@ def hostile() -> Document:
 
 
 def queries() -> Document:
-    """TPC-H: seconds by query, less is better, the whole as an item-less effect."""
+    """TPC-H: seconds by query, less is better, the total as an effect without an item."""
     document = build("tpch-blocks", ["8kB", "32kB"], ["8kB"], rounds=4, seed=3)
     generator = random.Random(11)
     document["run"].update(workload="tpch", primary_metric="seconds", wal_regime=None)

@@ -1,4 +1,4 @@
-"""A maker of report documents: numbers come from a seeded generator, so every run has the same."""
+"""Generates report documents: numbers come from a seeded generator, so every run of the tests has the same."""
 
 import math
 import random
@@ -29,7 +29,8 @@ def make_cell(data: str, wal: str, mode: str, label: str, *, baseline: bool = Fa
 
 
 def true_values(cell: Document, generator: random.Random) -> dict[str, float]:
-    """One trial's metrics: small data blocks help writes, large WAL blocks hurt them, reads hardly care."""
+    """One trial's metrics: small data blocks improve writes, large WAL blocks reduce them, reads are hardly
+    affected."""
     data, wal = kilobytes(cell["levels"]["data_block"]), kilobytes(cell["levels"]["wal_block"])
     writes = cell["condition"] == "read-write"
     factor = (8 / data) ** (0.16 if writes else 0.035)
@@ -86,7 +87,7 @@ def make_trials(cells: list[Document], rounds: int, loads: int, generator: rando
 
 
 def make_model(condition: str, rounds: int) -> Document:
-    """What the intervals of a condition rest on."""
+    """The model on which the intervals of a condition are based."""
     return {
         "condition": condition,
         "metric": "tps",
@@ -125,7 +126,7 @@ def judge(ratio: float, low: float | None, high: float | None, better: str | Non
 
 
 def analyse(document: Document) -> None:
-    """Fill in summary, effects, noise floor and verdicts from the trials (paired logs, Student's t)."""
+    """Fills in summary, effects, noise floor and verdicts from the trials (paired logs, Student's t)."""
     cells, threshold = document["cells"], document["run"]["threshold"]
     used = {(t["cell"], t["round"]): t for t in document["trials"] if t["used"]}
     for key in ("summary", "effects", "noise_floor", "verdicts"):
@@ -212,7 +213,7 @@ def verdict(cell: Document, effect: Document, document: Document) -> Document:
 
 
 def build(name: str, data: list[str], wal: list[str], *, rounds: int = 5, seed: int = 1) -> Document:
-    """data blocks × WAL blocks × (read-only, read-write), the baseline 8kB/8kB and its A/A twin."""
+    """data blocks × WAL blocks × (read-only, read-write), the baseline 8kB/8kB and its control."""
     cells: list[Document] = []
     for mode in ("read-only", "read-write"):
         for d in data:

@@ -1,4 +1,4 @@
-"""What stands around the numbers of a made-up run: its plan, its host, its builds, its settings."""
+"""The context of the numbers of a synthetic run: its plan, its host, its builds, its settings."""
 
 import json
 from typing import Any

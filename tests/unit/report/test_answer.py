@@ -1,4 +1,4 @@
-"""The answer that a report opens with, of runs whose numbers are known."""
+"""The answer at the beginning of a report, for runs whose numbers are known."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,7 +42,7 @@ def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Sto
 
 
 def test_the_interval_of_a_time_is_the_one_of_the_tables(store: Store) -> None:
-    """Where less is better a gain is a ratio below 1, as in tables and verdicts."""
+    """If less is better a gain is a ratio below 1, as in tables and verdicts."""
     document = made(store, changed_plan(DEVICES))
     document["metrics"]["tps"] |= {"better": "lower", "unit": "s", "title": "time"}
     effects = [one for one in document["effects"] if one["metric"] == "tps" and one["low"]]
@@ -53,11 +53,22 @@ def test_the_interval_of_a_time_is_the_one_of_the_tables(store: Store) -> None:
     assert found.lines[0].startswith("95 % interval of the time ratio: 0.")
 
 
+def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    document["metrics"]["tps"] |= {"better": "lower", "unit": "s", "title": "time"}
+    for one in document["effects"]:
+        one.update(ratio=0.91, low=0.79, high=1.05, verdict="undecided (needs 3 more rounds)")
+    found = answer(document)
+    assert found.kind == "undecided"
+    assert found.headline.startswith("No difference found between ")
+    assert "(time ratio 0.91, 0.79 to 1.05)" in found.headline
+
+
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
     assert found.headline.startswith("4 kB data pages give ")
     assert " % more TPS than 8 kB" in found.headline
-    assert found.headline.endswith("(read-write).")  # the answer first, then where it holds
+    assert found.headline.endswith("(read-write).")  # the answer first, then the condition
     assert any(line.startswith("Read-only: ") for line in found.lines)
 
 
@@ -99,6 +110,20 @@ def test_of_many_conditions_the_cell_that_is_best_most_often_is_named(store: Sto
     assert found.lines[0].startswith(f"Of {count} conditions: in ")
     page = check_form(render(document))
     assert found.headline in page.text
+
+
+def test_of_many_conditions_the_largest_gain_in_time_is_that_of_its_claim(store: Store) -> None:
+    """0.8 of the time are 20 % less, and not a gain of 25 %."""
+    plan, _ = find_plan("coalescing", size="quick")
+    document = make_document(store, plant(store, plan, rounds=3, metrics=20), most_numbers=0)
+    primary = document["run"]["primary_metric"]
+    document["metrics"][primary] |= {"better": "lower", "unit": "s"}
+    for one in document["effects"]:
+        if (one["metric"], one["item"]) == (primary, None):
+            one.update(ratio=0.8, low=0.78, high=0.82, verdict="faster")
+    found = answer(document)
+    assert "; the largest gain is 20 % less time with " in found.headline
+    assert found.lines[1].startswith("Largest gain: ") and " 20 % less time than " in found.lines[1]
 
 
 def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None:

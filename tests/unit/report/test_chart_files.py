@@ -1,4 +1,4 @@
-"""Charts as files: which there are, what they are called, and that names of a document do no harm."""
+"""Charts as files: the list of them, their names, and that names in a document do no harm."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -22,7 +22,7 @@ def test_every_chart_of_the_page_is_a_file(tmp_path: Path, small: Document) -> N
     for path in written:
         root = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314, our own
         assert root.tag.endswith("svg")
-        assert "#0100" not in path.read_text(encoding="utf-8")  # no placeholder of a colour is left
+        assert "#0100" not in path.read_text(encoding="utf-8")  # no placeholder of a colour remains
 
 
 def test_a_grid_is_a_file_for_each_condition(tmp_path: Path, grid: Document) -> None:

@@ -14,7 +14,7 @@ from octavo.store.store import Store
 
 
 def test_runs_of_fleets_are_of_the_same_machines_when_all_of_them_are(tmp_path: Path) -> None:
-    """What is stored of the first host alone is the same in all of these."""
+    """The information on the first host alone is the same in all of these."""
 
     def fleet(*names: str) -> dict[str, Any]:
         hosts = {name: {"number": number, "host": {"hostname": name}} for number, name in enumerate(names, 1)}

@@ -1,4 +1,4 @@
-"""A run that is followed: a drawing for each trial that is stored, and an end with the run."""
+"""A run that is followed: one drawing per stored trial, and an end with the run."""
 
 import io
 import json
@@ -22,8 +22,8 @@ PLAN = small_plan()
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr("octavo.store.store.is_owned", bool)  # the process of any token lives
-    monkeypatch.setattr(following, "SHARE", 1e9)  # no rest after a drawing
+    monkeypatch.setattr("octavo.store.store.is_owned", bool)  # any token's process counts as alive
+    monkeypatch.setattr(following, "SHARE", 1e9)  # no pause after a drawing
     with closing(Store.open(tmp_path / "octavo.sqlite")) as opened:
         content = json.loads(PLAN.model_dump_json())
         metrics = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
@@ -38,7 +38,7 @@ def a_trial() -> TrialRecord:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, *steps: Callable[[], object]) -> None:
-    """What happens while the follower waits, one step each time; then Ctrl-C."""
+    """The events while the follower waits, one step each time; then Ctrl-C."""
     left = iter(steps)
 
     def wait(_: float) -> None:

@@ -1,4 +1,4 @@
-"""What the host was asked for and what came of it, as the page tells it."""
+"""The requested host settings and the resulting ones, as the page shows them."""
 
 from typing import Any
 

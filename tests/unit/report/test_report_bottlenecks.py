@@ -1,4 +1,4 @@
-"""Bottlenecks, as the reports say it."""
+"""Bottlenecks in the reports."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Charts: the numbers in them are the document's, and marks carry what colour says."""
+"""Charts: their numbers are the document's, and marks repeat what colours show."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from .making import value_of
 
 
 def _heatmap(document: Document, _: Theme) -> Chart | None:
-    """The first heatmap as files have it; its colours are placeholders."""
+    """The first heatmap in the form for files; its colours are placeholders."""
     found = heat_grids(document)
     return grid_chart(found[0], "TPS") if found else None
 
@@ -46,6 +46,28 @@ def drawn(chart: Chart | None, theme: Theme) -> str:
 
 def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()) for node in parse(svg).iter() if node.tag == "text"]
+
+
+def test_a_trial_s_repetitions_are_averaged_as_in_the_estimates() -> None:
+    document = documents.small()
+    chosen = trials.ratio_points(document)[0].trial
+    trial = next(one for one in document["trials"] if one["id"] == chosen)
+    (seen,) = (one for one in trial["observations"] if one["metric"] == "tps")
+    (before,) = (point.value for point in trials.ratio_points(document) if point.trial == trial["id"])
+    trial["observations"].append({**seen, "repetition": 2, "value": 9 * seen["value"]})
+    (after,) = (point.value for point in trials.ratio_points(document) if point.trial == trial["id"])
+    assert after == pytest.approx(5 * before)
+
+
+def test_a_trial_without_its_whole_has_no_point_of_the_items_that_ended() -> None:
+    """Of a trial with a cancelled query only the fast ones have a time."""
+    document = documents.small()
+    chosen = trials.ratio_points(document)[0].trial
+    trial = next(one for one in document["trials"] if one["id"] == chosen)
+    assert trial["id"] in {point.trial for point in trials.measured_points(document)}
+    trial["observations"] = [{**one, "item": "q1"} for one in trial["observations"]]
+    assert trial["id"] not in {point.trial for point in trials.measured_points(document)}
+    assert trial["id"] not in {point.trial for point in trials.ratio_points(document)}
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

@@ -1,4 +1,4 @@
-"""CSV, JSON and Markdown: everything in, nothing altered."""
+"""CSV, JSON and Markdown: complete and unaltered."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The page: everything escaped, nothing loaded, every verdict there, sensible without results."""
+"""The page: everything escaped, nothing loaded, every verdict present, useful without results."""
 
 import html as escaping
 import re
@@ -59,12 +59,12 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """The percent signs as the document has them, without the no-break space."""
+        """The text with the document's percent signs, without the no-break space."""
         return "".join(self.words).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def check_form(text: str) -> Page:
-    """Well nested, nothing that runs or loads, ids unique, not too big."""
+    """Checks that it is well nested, runs or loads nothing, has unique ids, and is not too big."""
     page = Page(text)
     assert page.open == []
     assert page.loads == []
@@ -111,7 +111,7 @@ def test_page_of_grid(grid: Document) -> None:
 def test_small_run_has_three_figures_in_both_themes(small: Document) -> None:
     text = html.render(small)
     assert text.count("<figure") == 3
-    # The estimates once more for a narrow screen.
+    # The estimates are repeated for a narrow screen.
     assert text.count("<svg") == text.count('role="img"') == 4
     assert text.count('class="chart narrow"') == 1
     used = set(re.findall(r"var\((--c[1-4][0-9a-f]{2})\)", text))

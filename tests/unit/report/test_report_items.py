@@ -1,4 +1,4 @@
-"""Heatmaps of single numbers, and what is said of plans, groups and noise."""
+"""Heatmaps of single numbers, and statements about plans, groups and noise."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_a_heatmap_has_data_blocks_across_and_wal_blocks_from_the_largest_down(d
 
 
 def test_a_run_of_one_factor_has_its_items_down_and_says_how_plans_differ(tmp_path: Path) -> None:
-    """As TPC-H's own runs have it."""
+    """As in TPC-H's own runs."""
     directory = write_tpch(tmp_path / "small")
     for file in directory.glob("*.csv"):
         lines = file.read_text().splitlines(keepends=True)
@@ -110,7 +110,7 @@ def test_colours_follow_what_is_better(ratio: float, better: str, verdict: str, 
 def test_the_page_has_them_once_each_for_both_themes(document: dict[str, Any]) -> None:
     html = render(document)
     assert html.count('<table class="grid">') == 2 * 3 + 2
-    assert '<table class="grid wide' not in html  # of few cells the picture is their estimates
+    assert '<table class="grid wide' not in html  # for a few cells the chart shows their estimates
     assert html.count('id="items"') == 1
 
 

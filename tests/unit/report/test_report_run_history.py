@@ -1,4 +1,4 @@
-"""How a run went: every way in which a cell comes to no more trials is told, in all three forms."""
+"""The history of a run: every way in which a cell gets no more trials is reported, in all three forms."""
 
 import io
 

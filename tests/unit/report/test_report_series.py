@@ -1,4 +1,4 @@
-"""Series: which are drawn and of which trials, what a line shows, and what programs get."""
+"""Series: which are drawn and for which trials, what a line shows, and the data for programs."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ UNITS = ["kB/s", "kB/s", "fraction", "bytes", "bytes", "1", *["bytes"] * 5, *["b
 def with_series(
     document: Document, points: int, value: Callable[[int], float] = float, figures: int = len(UNITS)
 ) -> Document:
-    """The document with a series of (so many) figures in each trial that counts: a point a second."""
+    """The document with a series of each of these figures in each trial that counts: one point per second."""
     document["series"] = [
         a_row(trial["id"], metric, unit, [float(n + 1) for n in range(points)], [value(n) for n in range(points)])
         for trial in document["trials"]
@@ -61,7 +61,7 @@ def a_row(trial: int, metric: str, unit: str, seconds: Sequence[float], values: 
 
 
 def variable(colour: str) -> str:
-    """The colour as a page has it."""
+    """The colour in the form that the page uses."""
     return with_variables(f'="{colour}"')[2:-1]
 
 
@@ -233,7 +233,7 @@ def test_panels_have_the_axes_that_vega_would_draw(end: float, top: float) -> No
     ) | {"width": WIDTH, "height": HEIGHT}  # fmt: skip
     drawn, expected = labels(panel.page()), labels(Chart(vega, "", "").page())
     assert [text for text in drawn if not text.endswith(" s")] == [t for t in expected if not t.endswith(" s")]
-    # Those of the horizontal axis that would touch are left out.
+    # Labels of the horizontal axis that would touch are left out.
     assert {text for text in drawn if text.endswith(" s")} <= {text for text in expected if text.endswith(" s")}
 
 

@@ -1,4 +1,4 @@
-"""What reports say of rounds in slices."""
+"""Rounds in slices, in the reports."""
 
 from tests.unit.report import documents
 
@@ -23,6 +23,18 @@ def test_turns_are_counted_once_a_round_and_not_by_cell() -> None:
     assert rounds > 1
     assert slices(document, "read-only") == f"of 50 ms, {100 * rounds} turns"
     assert str(model_sentence(document, "read-only")).endswith(f"Measured in slices of 50 ms, {100 * rounds} turns.")
+
+
+def test_turns_of_a_round_that_was_repeated_do_not_count() -> None:
+    document = in_slices()
+    trials = [trial for trial in document["trials"] if trial["round"] == 1]
+    document["trials"] += [
+        {**trial, "id": trial["id"] + 1000, "attempt": 2, "facts": {**trial["facts"], "turns": 80}} for trial in trials
+    ]
+    for trial in trials:
+        trial["used"] = False
+    rounds = len({trial["round"] for trial in document["trials"]})
+    assert slices(document, "read-only") == f"of 50 ms, {100 * (rounds - 1) + 80} turns"
 
 
 def test_what_was_disturbed_and_carried_over_is_said() -> None:

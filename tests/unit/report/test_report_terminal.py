@@ -1,4 +1,4 @@
-"""The terminal: whole numbers at every width, and no colour where none is wanted."""
+"""The terminal: complete numbers at every width, and no colour if none is wanted."""
 
 import io
 import re

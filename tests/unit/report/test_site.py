@@ -1,4 +1,4 @@
-"""The site of all runs: what is in it, what it replaces, and what it refuses to touch."""
+"""The site of all runs: its contents, what it replaces, and what it refuses to change."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def page_of(path: Path) -> Page:
-    """The page, well nested, with nothing that runs, and links into the site only."""
+    """The page, well nested, without scripts, and with links only into the site."""
     text = path.read_text()
     page = Page(text)
     assert page.open == []

@@ -1,4 +1,4 @@
-"""Which transactions a slice has, and which turns are dropped, on logs that were made up."""
+"""Which transactions belong to a slice, and which turns are dropped, on synthetic logs."""
 
 import math
 

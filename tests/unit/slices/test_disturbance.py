@@ -1,4 +1,4 @@
-"""What others took of the CPU, on processes that were planted."""
+"""CPU time taken by others, on planted processes."""
 
 import os
 import subprocess
@@ -45,8 +45,8 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
         plant(tmp_path, 11, 10, 50)
         plant(tmp_path, 20, 1, 510)
         plant(tmp_path, 30, 2, 20, kernel=True)
-        plant(tmp_path, 21, 1, 5)  # a stranger that has just come
-        plant(tmp_path, 12, 11, 5)  # a backend that has
+        plant(tmp_path, 21, 1, 5)  # another process that has just started
+        plant(tmp_path, 12, 11, 5)  # a backend that has just started
         machine(tmp_path, 140, 40, 20)
         steal, foreign = meter.shares(before, meter.read())
         assert steal == pytest.approx(20 / 200)
@@ -84,13 +84,13 @@ def test_no_file_of_an_ended_process_stays_open(tmp_path: Path) -> None:
 def test_it_reads_what_the_kernel_says_of_a_process_that_ends() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        with CpuMeter(root=child.pid) as meter:  # so that this process is a stranger
+        with CpuMeter(root=child.pid) as meter:  # so that this process counts as another one
             assert os.getpid() in meter.read().foreign
             assert child.pid not in meter.read().foreign
         with CpuMeter() as meter:
             meter.read()
             assert os.getpid() not in meter.read().foreign
-        with CpuMeter(root=1 << 30) as meter:  # whose number no process has
+        with CpuMeter(root=1 << 30) as meter:  # a number that no process has
             assert child.pid in meter.read().foreign
             child.communicate(b"\\n")
             assert child.pid not in meter.read().foreign
@@ -103,5 +103,5 @@ def test_it_reads_what_the_kernel_says_of_a_process_that_ends() -> None:
 def _target(descriptor: Path) -> str:
     try:
         return descriptor.readlink().name
-    except FileNotFoundError:  # the listing's own
+    except FileNotFoundError:  # raised by the listing itself
         return ""

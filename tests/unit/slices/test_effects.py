@@ -1,4 +1,4 @@
-"""Ratios and after-effects, found again where they were planted."""
+"""Ratios and after-effects, recovered from planted ones."""
 
 import math
 import random
@@ -11,7 +11,7 @@ from octavo.lab.slices.order import turns
 
 
 def planted(carry: tuple[float, ...], scatter: float, number: int = 240) -> tuple[list[list[float]], list[list[int]]]:
-    """Rates by turn: cells 1, 1.1 and 0.9 times as fast, drift in common, and what each leaves to its successor."""
+    """Rates by turn: cells 1, 1.1 and 0.9 times as fast, common drift, and the effect of each on its successor."""
     chance = random.Random(3)
     orders = list(islice(turns(3, "planted"), number))
     rates: list[list[float]] = []
@@ -69,7 +69,7 @@ def test_too_few_turns_tell_nothing() -> None:
 
 
 def test_the_ratio_of_pieces_is_that_of_their_sum() -> None:
-    """A short query that is three times as slow does not count as much as a long one."""
+    """A short query that is three times as slow has less weight than a long one."""
     found = total_ratio_of([10.2, 10.1], 0, 1)
     assert found is not None
     assert (found.ratio, found.interval) == (10.2 / 10.1, (10.2 / 10.1, 10.2 / 10.1))

@@ -1,4 +1,4 @@
-"""Where slices are sound, by the plan."""
+"""Where slices are valid, according to the plan."""
 
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     (tmp_path / "sys/vm").mkdir(parents=True)
     (tmp_path / "sys/vm/dirty_background_bytes").write_text("0\n")
     (tmp_path / "sys/vm/dirty_background_ratio").write_text("10\n")
-    # 10 GB beside four servers of 144 MB, a tenth of which may be dirty
+    # 10 GB in addition to four servers of 144 MB, a tenth of which may be dirty
     (tmp_path / "meminfo").write_text(f"MemAvailable: {10 * 2**20 + 4 * 144 * 2**10} kB\n")
     workload, limited = find("pgbench"), {"device": "mbps=40", "mode": "read-write", "shared_buffers": "16MB"}
 
@@ -86,7 +86,7 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
 
     assert why(256 * 2**20) is None
     assert why(512 * 2**20) == "the cells together may have 2 GB dirty; the kernel allows 1 GB"
-    assert why(256 * 2**20, shared_buffers="512MB") is not None  # no page cache, once they are filled
+    assert why(256 * 2**20, shared_buffers="512MB") is not None  # no page cache once they are filled
     assert why(256 * 2**20, shared_buffers="512MB", huge_pages="2MB") is None
     assert why(2**40, memory="256MB") is None
     assert why(2**40, mode="read-only") is None
@@ -95,7 +95,7 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     assert why(2**40, device="loop", memory="512MB") is not None
     (tmp_path / "sys/vm/dirty_background_bytes").write_text(str(64 * 2**20))
     assert why(256 * 2**20) is not None
-    # Loads write so much that it counts on a device that all share, too.
+    # The writes of loads also matter on a device that all share.
     levels = {"device": "native", "shared_buffers": "16MB"}
     loads, queries = ([CellNeeds({**levels, "phase": phase}, 2**30, 0)] * 2 for phase in ("load", "queries"))
     assert eligibility.too_dirty(find("tpch"), loads, tmp_path) is not None
@@ -106,7 +106,7 @@ def test_what_indexes_are_sorted_in_is_not_there_to_be_dirty(tmp_path: Path) -> 
     (tmp_path / "sys/vm").mkdir(parents=True)
     (tmp_path / "sys/vm/dirty_background_bytes").write_text("0\n")
     (tmp_path / "sys/vm/dirty_background_ratio").write_text("10\n")
-    # 4 GB beside two servers of 144 MB
+    # 4 GB in addition to two servers of 144 MB
     (tmp_path / "meminfo").write_text(f"MemAvailable: {4 * 2**20 + 2 * 144 * 2**10} kB\n")
     levels = {"device": "native", "shared_buffers": "16MB", "phase": "load"}
 
@@ -142,7 +142,7 @@ def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_
 
 
 def test_a_limited_device_needs_groups_that_can_be_stopped(tmp_path: Path) -> None:
-    """Where its client alone could be stopped, a cell's device would serve what the kernel writes back meanwhile."""
+    """If only the client could be stopped, a cell's device would meanwhile serve the kernel's write-back."""
     cells = make_cells(small_plan(device=["mbps=40"]))
     (tmp_path / "blkio").mkdir()  # limits are set there, and not by a group of version 2
     (tmp_path / "blkio/blkio.throttle.read_bps_device").write_text("")
@@ -258,7 +258,7 @@ def tpch_plan(phase: str, **settings: str) -> Plan:
 
 
 def working(plan: Plan) -> set[int]:
-    """What cells sort and hash, in bytes."""
+    """The memory for the cells' sorts and hashes, in bytes."""
     workload = find(plan.workload)
     return {one.working for one in eligibility.needs_of(plan, workload, make_cells(plan))}
 

@@ -1,4 +1,4 @@
-"""What is written to a control group to stop it, on trees that were planted as either version has them."""
+"""What is written to a control group to stop it, on planted trees of both versions."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from octavo.lab.slices.freeze import ClientFreezer, DeviceFreezer, GroupFreezer
 
 @pytest.fixture(params=[1, 2])
 def group(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A group that its kernel would say has stopped."""
+    """A group whose kernel would report that it has stopped."""
     files = {
         1: {"freezer.state": "FROZEN\n"},
         2: {"cgroup.controllers": "", "cgroup.freeze": "0\n", "cgroup.events": "populated 1\nfrozen 1\n"},
@@ -63,7 +63,7 @@ def test_a_client_stands_still_when_this_is_said(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-    freezer.freeze()  # it has gone
+    freezer.freeze()  # the group no longer exists
 
 
 def test_everything_below_is_let_go_on(group: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_directory_that_is_no_group_cannot_be_stopped(tmp_path: Path) -> None:
 
 
 class Part:
-    """A cell and a device that note what is done to them; `refuses`: the device does not go on."""
+    """A cell and a device that record their calls; `refuses`: the device does not continue."""
 
     how = "all of it"
 

@@ -1,4 +1,4 @@
-"""Who runs after whom is balanced, and follows from the seed alone."""
+"""The order of cells is balanced by predecessor, and determined by the seed alone."""
 
 from collections import Counter
 from itertools import islice, pairwise

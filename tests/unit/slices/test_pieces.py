@@ -1,4 +1,4 @@
-"""Turns over pieces, whole and in slices: order, what a disturbed turn costs, a timeout, and a cell that fails."""
+"""Turns over pieces, whole and in slices: order, the cost of a disturbed turn, a timeout, and a cell that fails."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ NOBODY = CpuSnapshot(CpuTimes(0, 0, 0, 0, 0, 0, 0, 0), {})
 
 @dataclass
 class World:
-    """Time, and what happened in it."""
+    """The time, and a record of events."""
 
     time: float = 0.0
     log: list[str] = field(default_factory=list[str])
@@ -49,7 +49,7 @@ class World:
 
 @dataclass
 class Cell:
-    """Takes so many seconds for a piece, and one more to prepare it; fails at some."""
+    """Takes the given seconds for a piece, and one more to prepare it; fails at some."""
 
     world: World
     name: str
@@ -124,7 +124,7 @@ def turn_all(
 
 
 def repeated(seconds: list[float]) -> dict[str, list[list[float]]]:
-    """The same seconds of every item and repetition."""
+    """The same seconds for every item and repetition."""
     return {item: [seconds] * times for item, times in ITEMS.items()}
 
 
@@ -145,7 +145,7 @@ def test_each_piece_is_a_turn_in_which_every_cell_runs_alone() -> None:
 
 @pytest.mark.parametrize("slice_seconds", [None, 1.0])
 def test_all_cells_repeat_a_short_piece_until_half_of_them_have_had_the_time(slice_seconds: float | None) -> None:
-    """The fastest alone would have asked for ten runs of all."""
+    """The fastest cell alone would have required ten runs of all cells."""
     world = World()
     cells = [Cell(world, name, seconds, min_time=2.5) for name, seconds in (("a", 0.25), ("b", 1.0), ("c", 2.0))]
     turns, _ = turn_all(world, cells, slice_seconds)
@@ -186,7 +186,7 @@ def test_in_slices_all_cells_are_in_the_middle_of_a_piece_at_once() -> None:
     assert all(cell.kept == NAMES for cell in cells)
     assert [cell.found for cell in cells] == [[1.0] * 4, [2.0] * 4, [0.75] * 4]
     assert turns.facts()["slice_seconds"] == 0.5
-    assert [runner.ran for runner in runners] == [8.0, 12.0, 7.0]  # with what prepares them
+    assert [runner.ran for runner in runners] == [8.0, 12.0, 7.0]  # including preparation
     assert_one_runs_at_a_time(world)
     first = world.log[: world.log.index("a q1.2")]
     ran = [line for line in first if " runs " in line]
@@ -204,7 +204,7 @@ def test_a_slice_lasts_until_the_cell_stands_still_and_the_last_one_until_the_pi
 
 
 def test_what_others_take_from_one_cell_over_all_its_slices_disturbs_a_turn() -> None:
-    one_slice = World(steal={2: 0.5})  # of the six of the first turn
+    one_slice = World(steal={2: 0.5})  # one of the six of the first turn
     cells = [Cell(one_slice, "a", 3.0), Cell(one_slice, "b", 3.0)]
     turns, _ = turn_all(one_slice, cells, slice_seconds=1.0)
     assert (len(turns.slices), turns.kept, turns.disturbances[0]) == (5, 4, pytest.approx(0.5 / 3 / 0.02))

@@ -1,4 +1,4 @@
-"""Threads dealt over the CPUs: evenly, anew at each slice, and free again when the slice has begun."""
+"""Threads assigned to CPUs: evenly, again for each slice, and unpinned when the slice has begun."""
 
 import os
 import random
@@ -90,7 +90,7 @@ signal.pause()
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="only one CPU")
 def test_what_is_forked_before_its_parent_is_free_is_free_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parent goes on when its group does, and forks while it still has the one CPU that it was dealt."""
+    """The parent continues when its group does, and forks while it is still pinned to the one CPU assigned to it."""
     command = [sys.executable, "-c", _FORKS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         children: list[int] = []

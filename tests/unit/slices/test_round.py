@@ -1,4 +1,4 @@
-"""What a round's cells do at the same time, and what puts one of them out."""
+"""Concurrent steps of a round's cells, and faults that exclude one of them."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.slices import round as slice_round
 from octavo.lab.slices.pieces import PieceRunner
 from octavo.lab.slices.round import SliceRequest, each_at_once, measure
-from octavo.lab.slices.round_cell import RoundCell
+from octavo.lab.slices.round_cell import RoundCell, measure_beforehand
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.plan.thresholds import Thresholds
 
@@ -47,20 +47,20 @@ def test_an_interrupt_ends_the_servers_that_others_wait_for() -> None:
 
 @dataclass
 class NothingToStop:
-    """A freezer whose cell may fail when it goes on."""
+    """A freezer whose cell may fail when it continues."""
 
     on_thaw: Callable[[], None]
     how: str = "nothing"
 
     def freeze(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def thaw(self) -> None:
         self.on_thaw()
 
 
 def nothing(*_: object) -> None:
-    """What a round does with servers, or a cell when it goes on."""
+    """What a round does with servers, or a cell when it continues."""
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def result_of_pieces(_: object, cell: RoundCell, done: object) -> str:
         return cell.name
 
-    for name in ("make_volume", "start_server", "warm_server", "reach", "read_since"):
+    for name in ("make_volume", "start_server", "measure_beforehand", "warm_server", "reach", "read_since"):
         monkeypatch.setattr(slice_round, name, nothing)
     for name in ("set_user_id.none_left", "cpu_pinning.pinned", "knobs.applied"):
         monkeypatch.setattr(f"octavo.lab.slices.round.{name}", no_context)
@@ -89,7 +89,7 @@ def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def round_of(monkeypatch: pytest.MonkeyPatch, phase: str, thaws: Mapping[str, Callable[[], None]]) -> dict[str, object]:
-    """What came of TPC-H's cells, which have nothing to do."""
+    """The results of TPC-H's cells, which have nothing to do."""
 
     def begin(_: object, cell: RoundCell) -> None:
         freezer = NothingToStop(thaws[cell.name])
@@ -140,3 +140,35 @@ def test_a_cell_that_cannot_go_on_after_its_pieces_is_out_alone(monkeypatch: pyt
         raise OctavoError("no device")
 
     assert round_of(monkeypatch, "queries", {"a": refuse, "b": nothing}) == {"a": "no device", "b": "b"}
+
+
+@pytest.mark.usefixtures("nothing_is_started")
+def test_what_is_measured_before_a_trial_is_under_no_load_of_the_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All servers are up and none is warmed up; one cell measures after the other."""
+    events: list[str] = []
+    alone = threading.Lock()
+
+    def note(step: str) -> Callable[[object, RoundCell], None]:
+        def do(_: object, cell: RoundCell) -> None:
+            assert alone.acquire(blocking=step != "beforehand")
+            events.append(step)
+            alone.release()
+
+        return do
+
+    for name, step in {"start_server": "start", "measure_beforehand": "beforehand", "warm_server": "warm"}.items():
+        monkeypatch.setattr(slice_round, name, note(step))
+    assert round_of(monkeypatch, "queries", {"a": nothing, "b": nothing}) == {"a": "a", "b": "b"}
+    assert events == ["start", "start", "beforehand", "beforehand", "warm", "warm"]
+
+
+def test_a_cell_measures_beforehand_what_its_workload_needs() -> None:
+    asked: list[tuple[object, object]] = []
+    server, levels = object(), {"cache": "cold"}
+    trial: Any = SimpleNamespace(levels=levels)
+    cell = RoundCell("a", trial, ExitStack())
+    cell.server = cast(Any, server)
+    for workload in (SimpleNamespace(beforehand=lambda *what: asked.append(what)), SimpleNamespace()):
+        equipment: Any = SimpleNamespace(workload=workload)
+        measure_beforehand(equipment, cell)
+    assert asked == [(server, levels)]

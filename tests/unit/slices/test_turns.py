@@ -1,4 +1,4 @@
-"""The loop of turns on a clock, clients and freezers without time: one runs at a time, and dropping is for all."""
+"""The loop of turns with fake clock, clients and freezers: one cell runs at a time, and turns are dropped for all."""
 
 from collections.abc import Iterator
 from itertools import cycle
@@ -15,13 +15,13 @@ NOTHING = CpuTimes(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Machine:
-    """A clock, and who runs at the moment."""
+    """A clock, and the cell that runs at the moment."""
 
     def __init__(self) -> None:
         self.time = 0.0
         self.running: set[int] = set()
         self.readings = 0
-        self.steal: dict[int, float] = {}  # by the slice, counted from 1 over all turns
+        self.steal: dict[int, float] = {}  # by slice number, counted from 1 over all turns
         self.slice = 0
 
     def now(self) -> float:
@@ -41,7 +41,7 @@ class Machine:
 
 
 class Cell:
-    """Freezer and client: so many transactions a second while it runs; gone after some seconds of it."""
+    """Freezer and client: a fixed number of transactions per second while it runs; ends after some seconds of it."""
 
     how = "test"
 
@@ -138,7 +138,7 @@ def test_what_happens_is_shown_about_once_a_second() -> None:
 
 
 class Buffering(Cell):
-    """Its log has a block at once, as pgbench writes it."""
+    """Writes a block of its log at once, as pgbench does."""
 
     block = 120
 

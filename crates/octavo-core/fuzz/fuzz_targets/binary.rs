@@ -1,7 +1,8 @@
-//! Any bytes for what reads programs, packages and archives (`octavo binary`). The first byte says what is made of them.
+//! Any bytes for the readers of programs, packages and archives (`octavo binary`). The first byte selects the kind of
+//! file that is made of them.
 //!
-//! Most mutated headers end a reading early. So most inputs are put into a file whose headers are right, and only what
-//! its parts hold is the input's.
+//! Most mutated headers end the reading early. So most inputs are put into a file with correct headers, and only the
+//! content of its parts comes from the input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +23,7 @@ const SECTIONS: [(&[u8], u32, u32, u64); 8] = [
     (b".rela.text", 4, 2, 24),
 ];
 
-/// A relocatable file of 64 bits whose sections have parts of the bytes; the first of these are their sizes in words.
+/// A relocatable 64-bit file whose sections contain parts of the bytes; the first bytes are their sizes in words.
 fn elf(machine: u16, flags: u64, bytes: &[u8]) -> Vec<u8> {
     let (lengths, mut rest) = bytes.split_at(bytes.len().min(SECTIONS.len()));
     let mut contents: Vec<&[u8]> = Vec::new();
@@ -153,7 +154,7 @@ fn package(data: &str, content: &[u8]) -> Vec<u8> {
     archive(&[("debian-binary", b"2.0\n"), (data, content)])
 }
 
-/// What holds for every report, whatever it is made from.
+/// Conditions that hold for every report, whatever it is made from.
 fn check(report: &Report, bytes: usize) {
     assert!(report.code_bytes <= bytes as u64);
     for count in &report.counts {

@@ -1,6 +1,7 @@
-//! Any bytes for everything that reads traces. The first byte says which reader gets the rest.
+//! Any bytes for every reader of traces. The first byte selects the reader of the rest.
 //!
-//! `cargo +nightly fuzz run trace` in crates/octavo-core, with cargo-fuzz; docs/trace.md says how to do without it.
+//! `cargo +nightly fuzz run trace` in crates/octavo-core, with cargo-fuzz; docs/trace.md describes how to do without
+//! it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,10 +10,10 @@ use octavo_core::trace::{
     write_csv,
 };
 
-/// So large that a request of a gigabyte is a thousand pages.
+/// So large that a request of a gigabyte is only a thousand pages.
 const IMPORT: Import = Import { page_size: 1 << 20 };
 
-/// CRC-32C, bit by bit: what a mutated payload needs to be looked at.
+/// CRC-32C, bit by bit, without which the readers reject a mutated payload.
 fn checksum(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {
@@ -21,7 +22,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A frame of docs/trace-format.md that is whole, whatever its payload is.
+/// A complete frame of docs/trace-format.md, whatever its payload is.
 fn frame(kind: u8, accesses: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0xa7, 0x4f, 0x63, 0x74, 1, kind, 0, 0];
     bytes.extend(8192_u32.to_le_bytes());
@@ -61,7 +62,7 @@ fn read(bytes: &[u8]) {
     assert_eq!(again.missing, trace::Missing::default());
 }
 
-/// What is imported is a whole trace.
+/// An import must be a complete trace.
 fn import(read_all: impl FnOnce(&mut Writer<Vec<u8>>) -> Result<(), Error>) {
     let mut writer = Writer::new(Vec::new(), IMPORT.page_size).expect("a page size");
     if read_all(&mut writer).is_ok() {

@@ -3,13 +3,13 @@
 //! Source: Arm Architecture Reference Manual for A-profile (DDI 0487), C4.1 "A64 instruction set encoding", "Loads and
 //! Stores": load/store exclusive register and pair, load/store ordered, compare and swap (pair), atomic memory
 //! operations, and the 128-bit ones of FEAT_LSE128. Names are those of the preferred disassembly. Bits that should be
-//! one (Rs of a load, Rt2 of a single register) are looked at where binutils does, so that data among instructions
+//! one (Rs of a load, Rt2 of a single register) are checked where binutils checks them, so that data among instructions
 //! counts as it does there.
 
-/// What kind of instruction it is.
+/// The kind of an atomic instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Group {
-    /// Load and store exclusives, of every Armv8-A CPU: an update is a loop that is repeated under contention.
+    /// Load and store exclusives, in every Armv8-A CPU: an update is a loop that is repeated under contention.
     Exclusive,
     /// Large System Extensions (FEAT_LSE, Armv8.1) and FEAT_LSE128: an update is one instruction.
     Lse,
@@ -18,7 +18,7 @@ pub(super) enum Group {
 }
 
 impl Group {
-    /// Its name, for the first two as in published listings.
+    /// Its name; the first two as in published listings.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Exclusive => "load and store exclusives",
@@ -28,7 +28,7 @@ impl Group {
     }
 }
 
-/// A mnemonic in its parts: operation, order (acquire, release), size.
+/// A mnemonic in parts: operation, order (acquire, release), size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Mnemonic {
     operation: &'static str,
@@ -56,10 +56,10 @@ impl Mnemonic {
 
 const ZERO_REGISTER: u32 = 31;
 
-/// The atomic instruction that a word of code is, None for every other one.
+/// The atomic instruction encoded by a word of code; None for any other instruction.
 #[inline]
 pub(super) fn decode(word: u32) -> Option<(Mnemonic, Group)> {
-    // Bits 29 to 24 say which of the families it is; all but a few words end here.
+    // Bits 29 to 24 select the family; all but a few words end here.
     match word >> 24 & 0x3f {
         0b00_1000 => exclusive(word),
         0b11_1000 => operation(word),
@@ -104,13 +104,13 @@ fn exclusive(word: u32) -> Option<(Mnemonic, Group)> {
                 ["stxr", "stlxr", "ldxr", "ldaxr"][usize::from(load) * 2 + usize::from(o0)];
             named(operation, "", size_of(word), Group::Exclusive)
         }
-        // Bit 31 makes it a pair of exclusives; without it the pair is compared and swapped, and bit 30 is its size.
+        // With bit 31 it is a pair of exclusives; without it a compare and swap of a pair, whose size is bit 30.
         (false, true) if bit(word, 31) => {
             let operation =
                 ["stxp", "stlxp", "ldxp", "ldaxp"][usize::from(load) * 2 + usize::from(o0)];
             named(operation, "", "", Group::Exclusive)
         }
-        // Of the pairs of registers the first is even; another is undefined.
+        // The first register of a pair is even; an odd one is undefined.
         (false, true) if single && word & 0x0001_0001 == 0 => {
             named("casp", order_of(load, o0), "", Group::Lse)
         }
@@ -145,7 +145,7 @@ fn operation(word: u32) -> Option<(Mnemonic, Group)> {
     ][which];
     let order = order_of(acquire, release);
     if !bit(word, 15) {
-        // What throws the old value away and acquires nothing is written as a store.
+        // One that discards the old value and does not acquire is written as a store.
         let operation = if target == ZERO_REGISTER && !acquire {
             storing
         } else {
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_families_have_the_names_of_the_manual() {
-        // As an assembler made them: opcode, then what it was given.
+        // As an assembler made them: opcode, then its operands.
         for (word, expected) in [
             (0x885f_7c20, "ldxr"),
             (0xc85f_fc20, "ldaxr"),

@@ -1,4 +1,4 @@
-//! Which bytes of a section are instructions: mapping symbols, and where functions begin.
+//! Which bytes of a section are instructions: mapping symbols, and the beginnings of functions.
 
 use super::elf::{Elf, Section, Symbol};
 
@@ -6,7 +6,7 @@ const NO_TYPE: u8 = 0;
 const FUNCTION: u8 = 2;
 const INDIRECT_FUNCTION: u8 = 10;
 
-/// A part of the code with what is known of it.
+/// A part of the code with its symbols.
 #[derive(Debug)]
 pub(super) struct Code<'d> {
     pub(super) address: u64,
@@ -15,12 +15,12 @@ pub(super) struct Code<'d> {
     pub(super) section: usize,
     /// Offsets from which on there are instructions (true) or data (false), ascending (AAELF64, mapping symbols).
     marks: Vec<(u64, bool)>,
-    /// Offsets at which a symbol is, ascending.
+    /// Offsets of symbols, ascending.
     pub(super) starts: Vec<u64>,
 }
 
 impl<'d> Code<'d> {
-    /// The offsets of its parts that are instructions: begin and end. All of it without mapping symbols.
+    /// The ranges of offsets that are instructions: begin and end. All of the part if there are no mapping symbols.
     pub(super) fn instructions(&self) -> Vec<(usize, usize)> {
         let end = self.data.len();
         let mut found = Vec::new();
@@ -39,7 +39,7 @@ impl<'d> Code<'d> {
     }
 }
 
-/// The parts of a file that have instructions, with their symbols.
+/// The parts of a file that contain instructions, with their symbols.
 pub(super) fn parts<'d>(
     elf: &Elf<'d>,
     code: &[(usize, Section<'d>)],
@@ -99,16 +99,16 @@ fn mapping(elf: &Elf<'_>, symbol: &Symbol) -> Option<bool> {
     }
 }
 
-/// Symbols of functions by address, to name the one that an address is in.
+/// Symbols of functions by address, to name the function that contains an address.
 #[derive(Debug)]
 pub(super) struct Functions<'d> {
-    /// Section, value and the symbol's place.
+    /// Section, value and symbol.
     sorted: Vec<(u16, u64, Symbol)>,
     names: &'d super::elf::Symbols<'d>,
 }
 
 impl<'d> Functions<'d> {
-    /// Those of the full table, or of the dynamic one.
+    /// The functions of the full symbol table, or of the dynamic one.
     pub(super) fn of(elf: &'d Elf<'d>) -> Self {
         let names = if elf.symbols.all.is_empty() {
             &elf.dynamic_symbols
@@ -126,7 +126,7 @@ impl<'d> Functions<'d> {
         Self { sorted, names }
     }
 
-    /// The name of the function that an address of a section is in.
+    /// The name of the function that contains an address of a section.
     pub(super) fn at(&self, section: usize, address: u64) -> Option<String> {
         let section = u16::try_from(section).ok()?;
         let after = self
@@ -138,7 +138,7 @@ impl<'d> Functions<'d> {
     }
 }
 
-/// Whether it asks the system what the CPU can do, or has functions that are chosen when it is loaded.
+/// Whether the program asks the system for the CPU's features, or has functions that are selected when it is loaded.
 pub(super) fn chooses_at_run_time(elf: &Elf<'_>) -> bool {
     let asks = |symbol: &Symbol| {
         let name = elf.dynamic_symbols.name(symbol);

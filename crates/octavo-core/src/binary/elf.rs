@@ -1,8 +1,8 @@
-//! The parts of an ELF file that answers come from, whatever its class and byte order.
+//! The parts of an ELF file that are needed here, whatever its class and byte order.
 //!
-//! Source: System V ABI, gABI chapters 4 and 5; elf(5). Nothing that a file says of itself is trusted: a part outside
-//! of the file is an error, names are read up to a bound, and parts that lie upon each other are refused, since they
-//! would make the work larger than the file.
+//! Source: System V ABI, gABI chapters 4 and 5; elf(5). No field of a file is trusted: a part outside of the file is an
+//! error, names are read up to a limit, and overlapping parts are refused, since they would make the work larger than
+//! the file.
 
 use object::{
     Endianness,
@@ -15,7 +15,7 @@ use super::Error;
 /// The longest name that is read, in bytes.
 const NAME_BYTES: usize = 256;
 
-/// A section with its bytes; none for those that are not in the file.
+/// A section with its bytes; empty for those that are not in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section<'d> {
     pub(super) name: &'d [u8],
@@ -38,7 +38,7 @@ impl Section<'_> {
     }
 }
 
-/// A symbol; where its name begins instead of the name, which few are asked for.
+/// A symbol, with the offset of its name, because few names are needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Symbol {
     pub(super) name: u32,
@@ -62,7 +62,7 @@ impl<'d> Symbols<'d> {
     }
 }
 
-/// The string that begins at an offset, without its end, cut after 256 bytes; empty outside of the table.
+/// The string at an offset, without its terminator, cut after 256 bytes; empty if the offset is outside of the table.
 pub(super) fn string_at(table: &[u8], offset: usize) -> &[u8] {
     let rest = table.get(offset..).unwrap_or_default();
     let near = &rest[..rest.len().min(NAME_BYTES)];
@@ -83,12 +83,12 @@ pub(super) struct Elf<'d> {
     pub(super) symbols: Symbols<'d>,
     pub(super) dynamic_symbols: Symbols<'d>,
     pub(super) has_interpreter: bool,
-    /// The executable segments, for a file whose section headers were taken away.
+    /// The executable segments, for a file whose section headers were removed.
     pub(super) segments: Vec<Section<'d>>,
 }
 
 impl<'d> Elf<'d> {
-    /// Whether a file begins as an ELF file does.
+    /// Whether the content begins like an ELF file.
     pub(super) fn is_elf(content: &[u8]) -> bool {
         content.starts_with(b"\x7fELF")
     }
@@ -102,18 +102,18 @@ impl<'d> Elf<'d> {
         }
     }
 
-    /// The first section of a name.
+    /// The first section with a name.
     pub(super) fn section(&self, name: &str) -> Option<&Section<'d>> {
         self.sections
             .iter()
             .find(|section| section.name == name.as_bytes())
     }
 
-    /// What has instructions: sections, or segments where there are no section headers.
+    /// Everything with instructions: sections, or segments if there are no section headers.
     ///
     /// # Errors
     ///
-    /// When they are larger than the file, so that they lie upon each other.
+    /// If they are larger than the file, so that they overlap.
     pub(super) fn code(&self, file_bytes: usize) -> Result<Vec<(usize, Section<'d>)>, Error> {
         let found: Vec<_> = if self.sections.is_empty() {
             self.segments.iter().copied().enumerate().collect()
@@ -191,7 +191,7 @@ fn sections<'d, E: FileHeader<Endian = Endianness>>(
     if headers.is_empty() {
         return Ok(Vec::new());
     }
-    // A file may have none: then only what its sections are is known.
+    // A file may have no names: then only the types of its sections are known.
     let names = header.shstrndx(endian, content).ok();
     let names = names.and_then(|names| headers.get(names as usize)?.data(endian, content).ok());
     let names = names.unwrap_or_default();
@@ -221,7 +221,7 @@ fn symbols_or_none<'d, E: FileHeader<Endian = Endianness>>(
     symbols::<E>(sections, elf::SHT_DYNSYM.0, endian).unwrap_or_default()
 }
 
-/// The first table of symbols of a kind.
+/// The first symbol table of a kind.
 fn symbols<'d, E: FileHeader<Endian = Endianness>>(
     sections: &[Section<'d>],
     kind: u32,

@@ -1,39 +1,39 @@
 use std::io;
 
-/// Why a file has no answer. Each is one line that follows the file's name.
+/// Why a file could not be examined. Each message is one line that follows the file's name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It could not be read, or not unpacked.
+    /// It could not be read or unpacked.
     #[error("{}", reading(.0))]
     Io(#[from] io::Error),
-    /// Neither an ELF file nor an archive that is read.
+    /// Neither an ELF file nor a supported archive.
     #[error("is not an ELF file, a package (.deb) or an archive of objects (.a)")]
     Unknown,
     /// It has no bytes.
     #[error("is empty")]
     Empty,
-    /// The file ends before what its header names.
+    /// The file ends before a part that its header names.
     #[error("is a truncated or damaged ELF file: {0} lies outside of the file")]
     Truncated(&'static str),
-    /// What it says of itself is not possible.
+    /// A field of it is impossible.
     #[error("is a damaged ELF file: {0}")]
     Malformed(&'static str),
-    /// More than is read into memory.
+    /// It exceeds the limit of bytes that are read into memory.
     #[error("is larger than {} MB, the most that is read; use a stripped copy", super::MOST_BYTES >> 20)]
     TooLarge,
     /// A package or archive that cannot be read to its end.
     #[error("is a damaged package or archive: {0}")]
     Archive(&'static str),
-    /// What a package is packed with.
+    /// The package uses an unsupported compression.
     #[error("has {0}, which is not supported; unpack it and name the directory")]
     Packed(String),
-    /// Whoever asked has ended it.
+    /// The caller ended it.
     #[error("was not read completely")]
     Ended,
 }
 
-/// A file that ends too early has no number of the system's, and a message about buffers.
+/// The error of a file that ends too early has no errno, and a message about buffers.
 fn reading(error: &io::Error) -> String {
     match (error.raw_os_error(), error.kind()) {
         (None, io::ErrorKind::UnexpectedEof) => "is a truncated package or archive".into(),

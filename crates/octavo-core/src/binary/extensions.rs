@@ -1,11 +1,11 @@
-//! Extensions of AArch64 beyond Armv8.0 that compilers use without being asked, by bit pattern.
+//! Extensions of AArch64 beyond Armv8.0 that compilers use by default, by bit pattern.
 //!
-//! Source: Arm Architecture Reference Manual for A-profile (DDI 0487), C4.1. Hints (PAC, BTI) that older CPUs execute as
-//! nothing are not among them.
+//! Source: Arm Architecture Reference Manual for A-profile (DDI 0487), C4.1. Hints (PAC, BTI), which older CPUs execute
+//! as no-operations, are not included.
 
 use super::report::Level;
 
-/// Name, mask and value of a word.
+/// Name, mask and value of an instruction word.
 const PATTERNS: [(&str, u32, u32); 10] = [
     ("crc32", 0x7fe0_e000, 0x1ac0_4000),
     ("aes", 0xffff_cc00, 0x4e28_4800),

@@ -1,8 +1,8 @@
-//! Outlined atomics: helpers that ask once whether the CPU has LSE, and the calls of them.
+//! Outlined atomics: helpers that determine once whether the CPU has LSE, and the calls of them.
 //!
 //! Source: libgcc/config/aarch64/lse.S of GCC (since 10.1) and compiler-rt's lse.S. Each helper begins with
 //! `adrp x16; ldrb w16, [x16, …]; cbz w16, …`, which reads `__aarch64_have_lse_atomics`, then has the LSE instruction
-//! and `ret`, then the loop of exclusives. So they are found in stripped programs too.
+//! and `ret`, then the loop of exclusives. So they can be found in stripped programs too.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 
 const RETURN: u32 = 0xd65f_03c0;
 const LANDING_PAD: u32 = 0xd503_245f; // bti c
-/// The longest helper has 16 instructions; a landing pad and padding to 16 bytes are not more than these.
+/// The longest helper has 16 instructions; with a landing pad and padding to 16 bytes it has no more than this.
 const HELPER_WORDS: usize = 24;
 
 /// A helper of a program.
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) calls: u64,
 }
 
-/// The helpers among instructions that begin at an address: by what they do.
+/// The helpers among instructions that begin at an address, recognised by their code.
 pub(super) fn helpers(start: u64, words: &[u32]) -> Vec<Found> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -41,7 +41,7 @@ pub(super) fn helpers(start: u64, words: &[u32]) -> Vec<Found> {
             entry
         };
         let limit = words.len().min(begin + HELPER_WORDS);
-        // The second return ends the loop of exclusives, which is behind the first.
+        // The second return ends the loop of exclusives, which follows the first.
         let returns: Vec<_> = (entry..limit)
             .filter(|&place| words[place] == RETURN)
             .take(2)
@@ -74,7 +74,7 @@ fn is_entry(words: &[u32]) -> bool {
         && decode(operation).is_some_and(|(_, group)| group == Group::Lse)
 }
 
-/// The name that a helper has in the runtime library: `__aarch64_cas4_acq_rel`.
+/// The name of a helper in the runtime library: `__aarch64_cas4_acq_rel`.
 fn helper_name(words: &[u32]) -> Option<String> {
     let word = *words.get(3)?;
     let (mnemonic, _) = decode(word)?;
@@ -89,7 +89,7 @@ fn helper_name(words: &[u32]) -> Option<String> {
 fn operation(mnemonic: Mnemonic) -> &'static str {
     match mnemonic.operation() {
         "casp" => "cas",
-        // `ldadd` with a result that nobody reads.
+        // `ldadd` whose result is not used.
         "stadd" => "ldadd",
         "stclr" => "ldclr",
         "steor" => "ldeor",
@@ -115,7 +115,7 @@ fn order(mnemonic: Mnemonic) -> &'static str {
     }
 }
 
-/// Counts branches to helpers: `bl` is a call, `b` a call that returns to the caller's caller.
+/// Counts branches to helpers: `bl` is a call, `b` a tail call, which returns to the caller's caller.
 pub(super) fn count_calls(start: u64, words: &[u32], helpers: &mut BTreeMap<u64, Found>) {
     let (Some(&first), Some(&last)) = (helpers.keys().next(), helpers.keys().next_back()) else {
         return;
@@ -136,7 +136,7 @@ pub(super) fn count_calls(start: u64, words: &[u32], helpers: &mut BTreeMap<u64,
     }
 }
 
-/// Calls that a linker has still to connect: relocations of branches in an object file.
+/// Calls that a linker has not yet resolved: relocations of branches in an object file.
 pub(super) fn unlinked_calls(elf: &Elf<'_>) -> BTreeMap<String, u64> {
     const CALL: u32 = 283; // R_AARCH64_CALL26
     const JUMP: u32 = 282; // R_AARCH64_JUMP26
@@ -171,7 +171,7 @@ pub(super) fn unlinked_calls(elf: &Elf<'_>) -> BTreeMap<String, u64> {
     found
 }
 
-/// `__aarch64_cas4_acq_rel` and its kin, not the variable that they read.
+/// Whether it is a name like `__aarch64_cas4_acq_rel`, not that of the variable that the helpers read.
 pub(super) fn is_helper_name(name: &[u8]) -> bool {
     name.strip_prefix(b"__aarch64_").is_some_and(|rest| {
         [&b"cas"[..], b"swp", b"ldadd", b"ldclr", b"ldeor", b"ldset"]

@@ -1,8 +1,8 @@
-//! Unpacking what others packed, in bounded memory.
+//! Unpacking of external data, in bounded memory.
 
 use std::io::{self, Read};
 
-/// The most memory that a decoder may want for what it has to remember, in bytes.
+/// The most memory that a decoder may use for its window, in bytes.
 const MOST_WINDOW: u64 = 128 << 20;
 
 /// A decoder of xz.
@@ -14,7 +14,7 @@ pub(super) fn xz<R: Read>(source: R) -> impl Read {
     )
 }
 
-/// A decoder of gzip, of several members too.
+/// A decoder of gzip, also of several members.
 pub(super) fn gzip<R: Read>(source: R) -> impl Read {
     flate2::read::MultiGzDecoder::new(source)
 }
@@ -23,12 +23,12 @@ pub(super) fn gzip<R: Read>(source: R) -> impl Read {
 ///
 /// # Errors
 ///
-/// When it is none, or wants more memory than it gets.
+/// If it is not zstd, or needs more memory than the limit.
 pub(super) fn zstd<R: Read>(mut source: R) -> io::Result<impl Read> {
     let damaged = |error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, error.to_string())
     };
-    // Magic, descriptor, and up to 13 bytes more (RFC 8878, 3.1.1.1): the decoder would take any window.
+    // Magic, descriptor, and up to 13 more bytes (RFC 8878, 3.1.1.1): the decoder itself would accept any window.
     let mut start = Vec::with_capacity(18);
     source.by_ref().take(18).read_to_end(&mut start)?;
     if window(&start).is_none_or(|bytes| bytes > MOST_WINDOW) {
@@ -40,7 +40,7 @@ pub(super) fn zstd<R: Read>(mut source: R) -> io::Result<impl Read> {
         .map_err(|error| damaged(&error))
 }
 
-/// The window that a frame asks for, in bytes.
+/// The window that a frame needs, in bytes.
 fn window(start: &[u8]) -> Option<u64> {
     let rest = start.strip_prefix(&[0x28, 0xb5, 0x2f, 0xfd])?;
     let (&descriptor, rest) = rest.split_first()?;
@@ -50,7 +50,7 @@ fn window(start: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + u32::from(window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // The content is the window: its size is behind the dictionary's name.
+    // The content is the window: its size follows the dictionary's ID.
     let name = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = [1, 2, 4, 8][usize::from(descriptor >> 6)];
     let bytes = rest.get(name..name + size)?;

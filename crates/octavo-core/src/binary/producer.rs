@@ -17,15 +17,15 @@ use super::{
     report::{Report, printable},
 };
 
-/// The longest compiler or line of flags that is kept, in bytes.
+/// The longest compiler name or line of flags that is kept, in bytes.
 const MOST_TEXT: usize = 4096;
-/// The most different ones that are kept.
+/// The limit of different ones that are kept.
 const MOST_KINDS: usize = 64;
-/// The most units that are read: LTO makes few, a browser has 30,000.
+/// The limit of units that are read: LTO makes few, a browser has 30,000.
 const MOST_UNITS: usize = 50_000;
 /// The longest table of abbreviations that is read for a unit, in bytes; those of real units have a few thousand.
 const MOST_ABBREVIATIONS: usize = 32 * 1024;
-/// The most that all sections of debug information may have when they are unpacked, in bytes.
+/// The limit for the unpacked size of all sections of debug information together, in bytes.
 const MOST_DEBUG: u64 = 512 << 20;
 
 type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
@@ -55,13 +55,13 @@ pub(super) fn read(elf: &Elf<'_>, report: &mut Report) {
             .push(format!("debug information was not read: {problem}")),
     }
     report.producers = found.into_iter().collect();
-    // What most units were made with comes first.
+    // The most frequent producer comes first.
     report
         .producers
         .sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
 }
 
-/// Different texts of a section of strings.
+/// The distinct texts of a section of strings.
 fn texts(data: &[u8]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for text in data
@@ -137,7 +137,7 @@ struct Tables<'d> {
 }
 
 fn producer_of(unit: &gimli::UnitHeader<Slice<'_>>, tables: &Tables<'_>) -> Option<String> {
-    // A table that ends behind the bound is cut: then it has no end, and the unit no answer.
+    // A table longer than the limit is cut: then it has no end, and the unit gives no result.
     let begin = unit.debug_abbrev_offset().0;
     let table = tables.abbreviations.get(begin..)?;
     let table = &table[..table.len().min(MOST_ABBREVIATIONS)];
@@ -171,8 +171,8 @@ fn text_at(table: &[u8], offset: usize) -> Option<String> {
     Some(printable(near.split(|&byte| byte == 0).next()?))
 }
 
-/// A section's bytes, unpacked where they are packed (SHF_COMPRESSED: zlib or zstd); what that
-/// takes is taken off `left`.
+/// A section's bytes, unpacked if they are compressed (SHF_COMPRESSED: zlib or zstd); subtracts the unpacked size from
+/// `left`.
 fn unpacked<'d>(
     section: &Section<'d>,
     elf: &Elf<'_>,
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Sections that are each small enough, and together are not: a program of kilobytes must not take gigabytes.
+    /// Sections that are each small enough, but not together: a program of kilobytes must not use gigabytes.
     #[test]
     fn all_sections_together_are_bounded() {
         let mut packed = vec![0; 24];

@@ -1,4 +1,4 @@
-//! What is said of a file: the parts put together.
+//! The report on a file, composed of its parts.
 
 use std::collections::BTreeMap;
 
@@ -10,42 +10,42 @@ use super::{
     extensions, outline, producer, x86,
 };
 
-/// How often an instruction occurs.
+/// The number of occurrences of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// As a disassembler writes it; on x86-64 in Intel's syntax, with its `lock`.
     pub mnemonic: String,
-    /// Which kind: `load and store exclusives`, `large-system extensions`, `ordered loads and stores`, `atomics`.
+    /// Its kind: `load and store exclusives`, `large-system extensions`, `ordered loads and stores`, `atomics`.
     pub group: &'static str,
-    /// All of them.
+    /// All occurrences.
     pub count: u64,
-    /// Those in helpers of outlined atomics.
+    /// Occurrences in helpers of outlined atomics.
     pub in_helpers: u64,
 }
 
 /// A helper of outlined atomics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Helper {
-    /// As the compiler's runtime library calls it.
+    /// Its name in the compiler's runtime library.
     pub name: String,
     /// Branches to it.
     pub calls: u64,
 }
 
-/// Instructions of an x86-64 level (psABI: x86-64-v2 …) or of an extension that is in none.
+/// Instructions of an x86-64 level (psABI: x86-64-v2 …) or of an extension that belongs to no level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
     /// `x86-64-v2`, or the extension: `AES`, `crc32`.
     pub name: String,
-    /// How many instructions are of it.
+    /// The number of its instructions.
     pub instructions: u64,
-    /// In how many stretches of 4 kB of the code they are; 0 where that is not counted.
+    /// The number of 4 kB stretches of the code that contain them; 0 if that is not counted.
     pub stretches: u64,
-    /// The first functions that have them, by name.
+    /// The first functions that contain them, by name.
     pub functions: Vec<String>,
 }
 
-/// What is in an ELF file.
+/// The contents of an ELF file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// ELF's number of the architecture (`e_machine`).
@@ -56,9 +56,9 @@ pub struct Report {
     pub is_little_endian: bool,
     /// `executable`, `position-independent executable`, `shared library`, `object`, `core`, or `other`.
     pub kind: &'static str,
-    /// Whether it has no table of symbols but the dynamic one.
+    /// Whether it has no symbol table except the dynamic one.
     pub is_stripped: bool,
-    /// Whether it is the file of another's debug information: it names instructions and has none.
+    /// Whether it is a separate file of debug information: its sections of instructions are empty.
     pub is_debug_file: bool,
     /// Bytes of instructions.
     pub code_bytes: u64,
@@ -68,26 +68,27 @@ pub struct Report {
     pub helpers: Vec<Helper>,
     /// Levels above the first, and extensions.
     pub levels: Vec<Level>,
-    /// Stretches of 4 kB of code in all.
+    /// The number of 4 kB stretches of all code.
     pub stretches: u64,
-    /// Whether something in it asks the CPU what it can do.
+    /// Whether it detects the CPU's features.
     pub detects_cpu: bool,
     /// The compilers that `.comment` names.
     pub compilers: Vec<String>,
-    /// Compiler and flags of each unit (`DW_AT_producer`, `.GCC.command.line`), and how many units are alike.
+    /// Compiler and flags of each unit (`DW_AT_producer`, `.GCC.command.line`), and the number of units with the same
+    /// ones.
     pub producers: Vec<(String, u64)>,
-    /// What could not be read of it.
+    /// Parts that could not be read.
     pub notes: Vec<String>,
 }
 
-/// The most names that are kept for a level.
+/// The limit of names that are kept for a level.
 pub(super) const NAMES: usize = 8;
 
 /// Reads an ELF file.
 ///
 /// # Errors
 ///
-/// When it is none, is truncated, or contradicts itself.
+/// If it is not an ELF file, is truncated, or contradicts itself.
 pub fn examine(content: &[u8]) -> Result<Report, Error> {
     if content.is_empty() {
         return Err(Error::Empty);
@@ -206,7 +207,7 @@ fn of_aarch64(elf: &Elf<'_>, parts: &[code::Code<'_>], report: &mut Report) {
         .collect();
 }
 
-/// Text of a file, without what a terminal would act on.
+/// Text from a file, without characters that a terminal would interpret.
 pub(super) fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     text.chars()

@@ -1,29 +1,30 @@
-//! A file as it comes: an ELF file, a Debian package, or an archive of objects.
+//! A file of any supported kind: an ELF file, a Debian package, or an archive of objects.
 //!
-//! Source: ar(5), deb(5). Nothing is written to a disk.
+//! Source: ar(5), deb(5). Nothing is written to disk.
 
 use std::io::{self, Read};
 
 use super::{Error, MOST_BYTES, Report, elf::Elf, examine, packed, report::printable, tar};
 
-/// The most that is unpacked of one package, in bytes.
+/// The limit of bytes that are unpacked of one package.
 const MOST_UNPACKED: u64 = 8 << 30;
-/// The most ELF files of one package or archive.
+/// The limit of ELF files in one package or archive.
 pub(super) const MOST_MEMBERS: usize = 4096;
-/// After so many bytes whoever asked is asked whether to go on.
+/// The caller is asked whether to continue after every so many bytes.
 const STEP: u64 = 1 << 20;
 const MAGIC: &[u8; 8] = b"!<arch>\n";
 
-/// One ELF file of what was read: its name inside of a package or archive, and what is in it.
+/// One ELF file of the input: its name in a package or archive, and the report on it.
 pub type Found = (Option<String>, Result<Report, Error>);
 
 /// Reads an ELF file, or all those of a package or an archive.
 ///
-/// `observe` is given the bytes that were unpacked so far; when it returns false the reading ends.
+/// `observe` gets the number of bytes that were unpacked so far; the reading ends when it returns
+/// false.
 ///
 /// # Errors
 ///
-/// When the file is none of these, cannot be read to its end, or was ended.
+/// If the file is none of these, cannot be read to its end, or the caller ended the reading.
 pub fn scan(
     mut source: impl Read,
     observe: &mut dyn FnMut(u64) -> bool,
@@ -69,7 +70,7 @@ fn archive(
         }
         let size = header_size(&header).ok_or(Error::Archive("a member has no valid size"))?;
         let name = header[..16].trim_ascii_end();
-        // Members begin at even places.
+        // Members begin at even offsets.
         let mut member = source.by_ref().take(size + size % 2);
         if name == b"debian-binary" || name == b"debian-binary/" {
             is_package = true;
@@ -106,7 +107,7 @@ fn header_size(header: &[u8; 60]) -> Option<u64> {
         .flatten()
 }
 
-/// GNU's names of more than 15 bytes are `/` and a place in the table.
+/// GNU's names of more than 15 bytes are `/` and an offset in the table.
 fn long_name(name: &[u8], table: &[u8]) -> String {
     let place = name
         .strip_prefix(b"/")
@@ -139,7 +140,7 @@ fn package(
     }
 }
 
-/// What is read is counted, bounded, and ended when whoever asked wants no more.
+/// Counts and limits the bytes read, and ends the reading when the caller does not want more.
 struct Watched<'o, R> {
     inner: R,
     observe: &'o mut dyn FnMut(u64) -> bool,

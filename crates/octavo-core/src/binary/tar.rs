@@ -19,7 +19,7 @@ const LONGEST_NAME: u64 = 64 << 10;
 ///
 /// # Errors
 ///
-/// When the end comes within it.
+/// If the end comes before the buffer is full.
 pub(super) fn read_whole(source: &mut impl Read, buffer: &mut [u8]) -> Result<bool, Error> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -34,13 +34,13 @@ pub(super) fn read_whole(source: &mut impl Read, buffer: &mut [u8]) -> Result<bo
     Ok(true)
 }
 
-/// So many bytes.
+/// Exactly this many bytes.
 ///
 /// # Errors
 ///
-/// When there are fewer.
+/// If there are fewer.
 pub(super) fn content(source: &mut impl Read, size: u64) -> Result<Vec<u8>, Error> {
-    // It grows with what comes, whatever size was said.
+    // The buffer grows with the data, whatever size the header gives.
     let mut found = Vec::new();
     source.by_ref().take(size).read_to_end(&mut found)?;
     if (found.len() as u64) < size {
@@ -50,7 +50,7 @@ pub(super) fn content(source: &mut impl Read, size: u64) -> Result<Vec<u8>, Erro
     }
 }
 
-/// What is in a member if that is an ELF file; a part of it has been read.
+/// The content of a member if that is an ELF file; its beginning has already been read.
 pub(super) fn elf(
     source: &mut impl Read,
     size: u64,
@@ -112,7 +112,7 @@ pub(super) fn members(mut source: impl Read) -> Result<Vec<Found>, Error> {
             }
             _ => {
                 (next_name, next_size) = (None, None);
-                // Links have no content, whatever size they name.
+                // Links have no content, whatever size their header gives.
                 let size = if (b'1'..=b'6').contains(&kind) {
                     0
                 } else {
@@ -138,7 +138,7 @@ fn skip(source: &mut impl Read, bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// An octal number, or GNU's binary one for what is larger than 8 GB.
+/// An octal number, or GNU's binary number for sizes above 8 GB.
 fn number(field: &[u8]) -> Option<u64> {
     if field[0] & 0x80 != 0 {
         let (&first, rest) = field.split_first()?;

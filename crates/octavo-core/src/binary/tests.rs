@@ -1,4 +1,4 @@
-//! Properties: any bytes, any part of a real file, and any file with changed bytes is answered or refused.
+//! Properties: any bytes, any part of a real file, and any file with changed bytes give a result or an error.
 
 use std::io;
 
@@ -117,7 +117,7 @@ fn data_behind_a_mapping_symbol_is_left_out() {
     assert_eq!(found.compilers, ["GCC: (Debian 12.2.0-14) 12.2.0"]);
 }
 
-/// What can be done to a file: a byte is changed, or the end is cut off.
+/// A change of a file: one byte is changed, or the end is cut off.
 fn changed(content: &[u8]) -> impl Strategy<Value = Vec<u8>> + use<> {
     let content = content.to_vec();
     let places = prop::collection::vec((0..content.len(), any::<u8>()), 0..12);
@@ -126,7 +126,7 @@ fn changed(content: &[u8]) -> impl Strategy<Value = Vec<u8>> + use<> {
         for (place, byte) in places {
             content[place] = byte;
         }
-        // Mostly whole: what is cut ends early.
+        // Mostly uncut, because the reading of a cut file ends early.
         if length % 4 == 0 {
             content.truncate(length);
         }

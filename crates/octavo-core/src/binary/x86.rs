@@ -1,4 +1,4 @@
-//! The atomic instructions of x86-64, and the level of the instruction set that the code is of.
+//! The atomic instructions of x86-64, and the instruction-set level of the code.
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (LOCK, XCHG) and volume 3A, 10.1.2
 //! (automatic locking of XCHG with memory); x86-64 psABI, 3.1.1 "Processor Architecture" (levels). Instructions are
@@ -33,7 +33,7 @@ pub(super) fn count(parts: &[Code<'_>], functions: &Functions<'_>, report: &mut 
                 let at = decoder.position();
                 decoder.decode_out(&mut instruction);
                 if instruction.is_invalid() {
-                    // What is no instruction is a byte, as in a disassembly.
+                    // Bytes that are no instruction are skipped one by one, as a disassembler does.
                     let _ = decoder.set_position(at + 1);
                     continue;
                 }
@@ -87,7 +87,7 @@ fn name_of(mnemonic: Mnemonic) -> String {
     format!("{mnemonic:?}").to_lowercase()
 }
 
-/// From symbol to symbol, so that data between functions does not put the next one out of step.
+/// The code from symbol to symbol, so that data between functions does not misalign the decoding of the next one.
 fn runs(part: &Code<'_>) -> Vec<(usize, usize)> {
     let end = part.data.len();
     let mut found = Vec::with_capacity(part.starts.len() + 1);
@@ -105,7 +105,7 @@ fn runs(part: &Code<'_>) -> Vec<(usize, usize)> {
     found
 }
 
-/// Whether it is locked by its prefix, and its mnemonic; None when it is not atomic.
+/// Whether it has a lock prefix, and its mnemonic; None if it is not atomic.
 fn atomic(instruction: &Instruction) -> Option<(bool, Mnemonic)> {
     let mnemonic = instruction.mnemonic();
     if instruction.has_lock_prefix() {
@@ -116,7 +116,7 @@ fn atomic(instruction: &Instruction) -> Option<(bool, Mnemonic)> {
     (mnemonic == Mnemonic::Xchg && of_memory).then_some((false, mnemonic))
 }
 
-/// The level above the first or the extension that an instruction is of.
+/// The level above the first, or the extension, to which an instruction belongs.
 fn beyond(instruction: &Instruction) -> Option<&'static str> {
     static TABLE: OnceLock<Vec<Option<&'static str>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| Opcode::values().map(level_of).collect());
@@ -128,7 +128,7 @@ fn level_of(opcode: Opcode) -> Option<&'static str> {
     if opcode.mnemonic() == Mnemonic::Tzcnt {
         return None;
     }
-    // An opcode may be of several features: the highest counts.
+    // An opcode may belong to several features: the highest one counts.
     let places = opcode
         .cpuid_features()
         .iter()
@@ -147,7 +147,7 @@ enum Place {
     Extension(&'static str),
 }
 
-/// Where a feature belongs: a level of the psABI, or an extension that is in none but matters to programs.
+/// The level of the psABI to which a feature belongs, or the extension if it belongs to none but matters to programs.
 #[allow(clippy::enum_glob_use)]
 fn place(feature: CpuidFeature) -> Place {
     use CpuidFeature::*;

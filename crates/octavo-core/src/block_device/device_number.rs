@@ -3,9 +3,9 @@ use std::{fmt, fs, io, os::linux::fs::MetadataExt as _, path::Path};
 /// The kernel's name for a block device: driver (`major`) and instance (`minor`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
-    /// Which driver; 0 stands for no device at all.
+    /// The driver; 0 stands for no device at all.
     pub major: u32,
-    /// Which of the driver's devices or partitions.
+    /// The driver's device or partition.
     pub minor: u32,
 }
 
@@ -20,7 +20,7 @@ impl DeviceNumber {
         fs::metadata(path).map(|metadata| Self::from_dev_t(metadata.st_dev()))
     }
 
-    /// Takes a `dev_t` apart as makedev(3) describes it.
+    /// Splits a `dev_t` as makedev(3) describes it.
     #[must_use]
     pub fn from_dev_t(dev: libc::dev_t) -> Self {
         Self {
@@ -29,8 +29,8 @@ impl DeviceNumber {
         }
     }
 
-    /// Whether the number was made up for a filesystem without one block device of its own:
-    /// tmpfs, overlayfs, NFS, and those that pool devices themselves, such as btrfs
+    /// Whether the kernel made the number up for a filesystem that is not on one block device of
+    /// its own: tmpfs, overlayfs, NFS, and those that pool devices themselves, such as btrfs
     /// (kernel: Documentation/admin-guide/devices.txt, major 0).
     #[must_use]
     pub fn is_anonymous(self) -> bool {

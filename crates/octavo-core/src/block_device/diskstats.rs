@@ -1,5 +1,5 @@
 //! The text of `/proc/diskstats`, as the kernel's Documentation/admin-guide/iostats.rst and
-//! Documentation/ABI/testing/procfs-diskstats describe it: one device a line, three columns
+//! Documentation/ABI/testing/procfs-diskstats describe it: one device per line, three columns
 //! that name it, then eleven counters, four more since Linux 4.18 (discards) and two more since
 //! 5.5 (flushes). Columns that a later kernel may append are ignored.
 
@@ -65,7 +65,7 @@ pub struct DiscardStatistics {
     pub discard_milliseconds: u64,
 }
 
-/// Requests that emptied the device's volatile write cache, which is what fsync(2) comes down to.
+/// Requests that flushed the device's volatile write cache, as fsync(2) does in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlushStatistics {
     /// Completed flush requests. The kernel merges concurrent ones: fewer than fsync(2) calls.
@@ -91,12 +91,12 @@ pub enum MalformedReason {
     /// The line ends before this field.
     #[error("the field `{0}` is missing")]
     Missing(&'static str),
-    /// The field holds something else than a number in its range.
+    /// The field is not a number in its range.
     #[error("the field `{field}` is {text:?}, which is not a number of its range")]
     NotANumber {
         /// The field's name in [`DeviceStatistics`].
         field: &'static str,
-        /// What stands there.
+        /// The field's text.
         text: String,
     },
 }
@@ -115,7 +115,7 @@ pub fn parse(text: &str) -> Result<Vec<DeviceStatistics>, MalformedLine> {
 
 fn parse_line(line: &str) -> Result<DeviceStatistics, MalformedReason> {
     let mut fields = Fields::of(line);
-    // The fields are taken in the order in which they are written here.
+    // The fields are read in the order in which they are listed here.
     Ok(DeviceStatistics {
         device: DeviceNumber {
             major: fields.number("major")?,
@@ -150,7 +150,7 @@ fn parse_line(line: &str) -> Result<DeviceStatistics, MalformedReason> {
     })
 }
 
-/// The columns of a line that are still to be read.
+/// The columns of a line that have not been read.
 struct Fields<'a>(Peekable<SplitAsciiWhitespace<'a>>);
 
 impl<'a> Fields<'a> {
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| not_a_number(field, text))
     }
 
-    /// A group of fields that older kernels do not write: there as a whole, or not at all.
+    /// A group of fields that older kernels do not write: either all of them are present or none.
     fn group<G>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<G, MalformedReason>,

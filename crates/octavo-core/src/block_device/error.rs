@@ -5,23 +5,23 @@ use std::{
 
 use super::{DISKSTATS, DeviceNumber, MalformedLine};
 
-/// Why there are no statistics for a path, and the way out.
+/// Why there are no statistics for a path, and how to resolve it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// stat(2) found nothing there.
+    /// stat(2) found no such file.
     #[error("{path}: no such file or directory; create it, or name one that exists", path = .path.display())]
     NoSuchPath {
-        /// The path as it was asked for.
+        /// The requested path.
         path: PathBuf,
     },
 
     /// stat(2) failed for another reason.
     #[error("{path}: {source}; name a path that this user may reach", path = .path.display())]
     UnreadablePath {
-        /// The path as it was asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What stat(2) said.
+        /// The error of stat(2).
         source: io::Error,
     },
 
@@ -32,22 +32,22 @@ pub enum Error {
         path = .path.display()
     )]
     NoBlockDevice {
-        /// The path as it was asked for.
+        /// The requested path.
         path: PathBuf,
         /// The anonymous number of its filesystem.
         device: DeviceNumber,
     },
 
-    /// The device exists but the kernel's list does not show it.
+    /// The device exists but is not in the kernel's list.
     #[error(
         "{path}: its block device {device} is not in {DISKSTATS}; a container may hide its \
          host's disks: run on the host, or use a directory on a device that is listed",
         path = .path.display()
     )]
     NotListed {
-        /// The path as it was asked for.
+        /// The requested path.
         path: PathBuf,
-        /// The device that was looked for.
+        /// The device that was searched for.
         device: DeviceNumber,
     },
 
@@ -55,13 +55,13 @@ pub enum Error {
     #[error("{DISKSTATS}: {0}; mount procfs on /proc and let this user read it")]
     UnreadableStatistics(#[source] io::Error),
 
-    /// The kernel's list was read and not understood.
+    /// The kernel's list was read but not understood.
     #[error("{DISKSTATS}: {0}; Octavo reads the format of Linux 2.6.25 and later")]
     Malformed(#[from] MalformedLine),
 }
 
 impl Error {
-    /// The error for a path that stat(2) refused.
+    /// The error for a path on which stat(2) failed.
     pub(super) fn path(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {

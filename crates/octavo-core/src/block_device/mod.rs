@@ -1,10 +1,10 @@
 //! How much a block device has read and written, as the kernel counts it.
 //!
-//! PostgreSQL counts the pages it asks for. Only the block layer knows what reached the device:
-//! after the page cache, after readahead, after requests were merged, and with the filesystem's
-//! own metadata and journal. The difference between two [`statistics_of`] of the same path,
-//! taken around a piece of work, is that work's device I/O plus that of everything else that
-//! used the same partition meanwhile.
+//! PostgreSQL counts the pages that it requests. Only the block layer knows what reached the
+//! device: after the page cache, readahead and the merging of requests, and including the
+//! filesystem's own metadata and journal. The difference between two [`statistics_of`] of the same
+//! path, taken before and after some work, is that work's device I/O plus that of all other users
+//! of the same partition in the meantime.
 
 mod device_number;
 mod diskstats;
@@ -22,12 +22,12 @@ pub use error::Error;
 /// Where Linux publishes the counters of every block device.
 pub const DISKSTATS: &str = "/proc/diskstats";
 
-/// The counters of the partition (or whole disk, or device-mapper volume) on which the
-/// filesystem of `path` lies.
+/// The counters of the partition (or whole disk, or device-mapper volume) that contains the
+/// filesystem of `path`.
 ///
 /// # Errors
 ///
-/// [`Error`] says which step failed and what to do about it.
+/// [`Error`] with the step that failed and how to resolve it.
 pub fn statistics_of(path: &Path) -> Result<DeviceStatistics, Error> {
     let device = block_device_of(path)?;
     let text = fs::read_to_string(DISKSTATS).map_err(Error::UnreadableStatistics)?;
@@ -76,8 +76,8 @@ mod tests {
         assert!(error.to_string().contains("ext4 or XFS"), "{error}");
     }
 
-    /// Holds wherever the tests run: on a disk the counters come back, and in a container on
-    /// overlayfs, or one that hides its host's disks, the reason does.
+    /// Holds wherever the tests run: on a disk it returns the counters, and in a container on
+    /// overlayfs, or one that hides its host's disks, the reason why there are none.
     #[test]
     fn the_root_directory_has_statistics_or_a_reason() {
         let root = Path::new("/");

@@ -1,12 +1,13 @@
-//! Block lists as text: one block number a line, or a range such as `17-25`; `#` begins a comment.
+//! Block lists as text: one block number per line, or a range such as `17-25`; `#` begins a
+//! comment.
 
 use super::{Error, pattern::Run};
 
-/// The runs of a list in its order.
+/// The runs of a list, in the list's order.
 ///
 /// # Errors
 ///
-/// [`Error::Parameter`] names the first line that is none.
+/// [`Error::Parameter`] with the first line that is not a block or range.
 pub fn parse(text: &str) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -24,7 +25,7 @@ pub fn parse(text: &str) -> Result<Vec<Run>, Error> {
     Ok(runs)
 }
 
-/// Of a line that is no block, so many characters are told.
+/// The most characters of an invalid line that the error shows.
 const LONGEST_SHOWN: usize = 40;
 
 fn parse_run(content: &str) -> Option<Run> {

@@ -2,10 +2,10 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// The largest logical sector and memory page that devices and kernels are met with; a multiple of all others.
+/// The largest known logical sector and memory page; a multiple of all others.
 const ALIGNMENT: usize = 64 * 1024;
 
-/// Bytes at an aligned address, touched before anything is timed.
+/// Bytes at an aligned address, touched before the timing begins.
 #[derive(Debug)]
 pub(super) struct Buffer {
     memory: Vec<u8>,
@@ -17,7 +17,7 @@ impl Buffer {
     /// A buffer of this many bytes.
     #[must_use]
     pub(super) fn new(length: usize) -> Self {
-        // Filled with something else than zero, so that the kernel gives real pages now.
+        // Filled with a value other than zero, so that the kernel allocates the pages now.
         let memory = vec![0xA5_u8; length + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         Self {

@@ -1,4 +1,4 @@
-//! Time, read without entering the kernel where the machine's clock source allows it (vDSO).
+//! Time, read without entering the kernel if the machine's clock source allows it (vDSO).
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -9,14 +9,14 @@ pub(super) fn now() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds of CPU that this thread has used, in user mode and in the kernel. The sum that getrusage(2) gives for
+/// Nanoseconds of CPU that this thread has used, in user mode and in the kernel: the sum that getrusage(2) returns for
 /// `RUSAGE_THREAD`, to the nanosecond.
 #[must_use]
 pub(super) fn thread_cpu() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// Nanoseconds of CPU that all threads of this process have used, those that io_uring made in the kernel included.
+/// Nanoseconds of CPU that all threads of this process have used, including those that io_uring created in the kernel.
 #[must_use]
 pub(super) fn process_cpu() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))

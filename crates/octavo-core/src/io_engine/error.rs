@@ -1,17 +1,17 @@
 use std::{io, path::PathBuf};
 
-/// Why something was not measured, and the way out.
+/// Why something was not measured, and how to resolve it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was asked for contradicts itself or the files.
+    /// The request contradicts itself or the files.
     #[error("{0}")]
     Parameter(String),
 
-    /// There is nothing at this path, or it is no file and no block device.
+    /// There is nothing at this path, or it is neither a file nor a block device.
     #[error("{path}: {reason}", path = .path.display())]
     NoFile {
-        /// The path as it was asked for.
+        /// The requested path.
         path: PathBuf,
         /// What is wrong with it, and what to name instead.
         reason: String,
@@ -22,9 +22,9 @@ pub enum Error {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What was to be done.
+        /// The action that failed.
         action: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
         /// What the user can do.
         way_out: &'static str,
@@ -39,13 +39,13 @@ pub enum Error {
     Shrunk {
         /// The file.
         path: PathBuf,
-        /// Where it ends now.
+        /// Its end now.
         end: u64,
-        /// Where it ended.
+        /// Its end when it was opened.
         length: u64,
     },
 
-    /// A block is not what was written there.
+    /// A block differs from what was written there.
     #[error(
         "{path}: at byte {offset} is not what octavo io wrote there: {found}; \
          if octavo io made the file, its storage has lost or corrupted data",
@@ -69,10 +69,10 @@ pub enum Error {
     NoIoUring(#[source] io::Error),
 }
 
-/// Which sort of problem an [`Error`] is.
+/// The category of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The user can ask for something else.
+    /// The user can change the request.
     Usage,
     /// This host cannot do it.
     Host,
@@ -83,7 +83,7 @@ pub enum Kind {
 }
 
 impl Error {
-    /// Which sort of problem this is.
+    /// The category of this error.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -95,7 +95,7 @@ impl Error {
     }
 }
 
-/// What the system said, without the number that [`io::Error`] puts behind it.
+/// The system's message, without the number that [`io::Error`] appends.
 fn cause(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")

@@ -1,4 +1,4 @@
-//! The files that are read or written, seen as one row of blocks.
+//! The files that are read or written, as one sequence of blocks.
 
 use std::{os::fd::AsFd as _, path::PathBuf};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::block_device::DeviceNumber;
 
-/// Files in a row; each holds whole blocks, and what is left at its end is not looked at.
+/// Files in sequence; each contributes its whole blocks, and the remainder at its end is ignored.
 #[derive(Debug)]
 pub struct FileSet {
     files: Vec<OpenFile>,
@@ -19,14 +19,14 @@ pub struct FileSet {
     block: u64,
 }
 
-/// Where a block is.
+/// The location of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// In which file.
+    /// The file.
     pub file: &'a OpenFile,
-    /// Which one that is.
+    /// The file's index.
     pub index: usize,
-    /// At which byte.
+    /// The offset in bytes.
     pub offset: u64,
 }
 
@@ -73,13 +73,13 @@ impl FileSet {
         &self.files
     }
 
-    /// How many whole blocks there are.
+    /// The number of whole blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.starts[self.files.len()]
     }
 
-    /// Where a block is; `block` is below [`blocks`](Self::blocks).
+    /// The location of a block; `block` is below [`blocks`](Self::blocks).
     #[must_use]
     #[inline]
     pub fn place(&self, block: u64) -> Place<'_> {
@@ -91,7 +91,7 @@ impl FileSet {
         }
     }
 
-    /// The first block behind the file that holds `block`.
+    /// The first block after the file that contains `block`.
     #[must_use]
     #[inline]
     pub fn end_of_file(&self, block: u64) -> u64 {
@@ -107,7 +107,7 @@ impl FileSet {
         }
     }
 
-    /// The devices that the files are on, each once.
+    /// The devices that contain the files, without duplicates.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceNumber> {
         let mut devices = Vec::new();
@@ -119,7 +119,7 @@ impl FileSet {
         devices
     }
 
-    /// Tells the kernel what to expect of every file (posix_fadvise(2)): it sets how much is read ahead.
+    /// Advises the kernel on every file (posix_fadvise(2)), which sets how much is read ahead.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl FileSet {
         })
     }
 
-    /// Writes back what is dirty.
+    /// Writes dirty pages to the device.
     ///
     /// # Errors
     ///
@@ -142,7 +142,8 @@ impl FileSet {
                 if source.raw_os_error() != Some(libc::EIO) {
                     return file.refused("fdatasync", 0, source);
                 }
-                // The kernel reports such an error once to a file that is opened later (lib/errseq.c), and now it has.
+                // The kernel reports such an error once to a file that is opened later (lib/errseq.c), and this was
+                // that report.
                 Error::Refused {
                     path: file.path.clone(),
                     action: "fdatasync".into(),

@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! The parameters of a measurement.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,16 +7,16 @@ use super::{Error, Joining, Pattern, stamp::SECTOR};
 /// How a request reaches the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// One pread(2) or pwrite(2) after the other.
+    /// One pread(2) or pwrite(2) after another.
     Plain,
-    /// The whole request into the page cache by one pread(2), then each of its blocks by a pread(2) of its own.
+    /// The whole request into the page cache by one pread(2), then each of its blocks by a separate pread(2).
     CacheFirst,
-    /// pread(2), with posix_fadvise(2) `WILLNEED` for the request that is this many further on.
+    /// pread(2), with posix_fadvise(2) `WILLNEED` for the request this many further on.
     Advised {
-        /// How many requests ahead.
+        /// The distance in requests.
         distance: u64,
     },
-    /// One preadv(2) into one buffer for each block, as PostgreSQL 17 and later read.
+    /// One preadv(2) into one buffer per block, as PostgreSQL 17 and later read.
     Vectored,
     /// io_uring with at most this many requests in flight.
     Ring {
@@ -28,22 +28,22 @@ pub enum Method {
 /// The state of the page cache when the measurement begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// None of the files is in it, and no block is visited twice before that is so again.
+    /// None of the files is cached, and no block is visited twice before they are dropped from the cache again.
     Cold,
-    /// All of the files is in it, as far as memory allows.
+    /// All of the files are cached, as far as memory allows.
     Warm,
-    /// As it is.
+    /// Unchanged.
     Found,
 }
 
-/// How much the kernel is to read ahead of the files (posix_fadvise(2)).
+/// The readahead that the kernel applies to the files (posix_fadvise(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readahead {
-    /// As the device is set (`POSIX_FADV_NORMAL`).
+    /// The device's setting (`POSIX_FADV_NORMAL`).
     Normal,
-    /// Nothing (`POSIX_FADV_RANDOM`).
+    /// None (`POSIX_FADV_RANDOM`).
     Random,
-    /// Twice as much (`POSIX_FADV_SEQUENTIAL`).
+    /// Twice the device's setting (`POSIX_FADV_SEQUENTIAL`).
     Sequential,
 }
 
@@ -54,50 +54,50 @@ pub struct Job {
     pub paths: Vec<PathBuf>,
     /// Bytes of a block: a multiple of 512.
     pub block: u64,
-    /// Which blocks, in what order.
+    /// Which blocks, in which order.
     pub pattern: Pattern,
-    /// What becomes one request.
+    /// How blocks are joined into requests.
     pub joining: Joining,
-    /// How it reaches the kernel.
+    /// How requests reach the kernel.
     pub method: Method,
     /// Writes what `verify` checks, instead of reading.
     pub write: bool,
-    /// Past the page cache (`O_DIRECT`).
+    /// Bypasses the page cache (`O_DIRECT`).
     pub direct: bool,
     /// Each write is on the device before it ends (`O_DSYNC`).
     pub durable: bool,
-    /// Writes to a block device, too.
+    /// Permits writing to a block device, whose contents are lost.
     pub lose_device: bool,
     /// Checks every block that is read.
     pub verify: bool,
     /// At least 1; each has its own share of the blocks, and with io_uring its own ring.
     pub threads: u64,
-    /// The page cache beforehand.
+    /// The state of the page cache at the beginning.
     pub cache: Cache,
-    /// What the kernel is told.
+    /// The advice to the kernel.
     pub readahead: Readahead,
-    /// How long to measure at most.
+    /// The longest time to measure.
     pub time: Option<Duration>,
-    /// How many blocks at most.
+    /// The most blocks to visit.
     pub blocks: Option<u64>,
-    /// Every block once, then it ends.
+    /// Ends after every block was visited once.
     pub once: bool,
-    /// Of random orders.
+    /// The seed of random orders.
     pub seed: u64,
 }
 
-/// The most bytes that one thread's buffers may take.
+/// The limit for the buffers of one thread, in bytes.
 const MOST_BUFFER: u64 = 1 << 30;
 const MOST_THREADS: u64 = 1024;
 /// The largest `entries` of io_uring_setup(2).
 const MOST_DEPTH: u32 = 32_768;
-/// The most requests that are announced beforehand: more than any device or readahead window holds.
+/// The limit of requests that are advised ahead: more than any device or readahead window holds.
 const MOST_DISTANCE: u64 = 1 << 20;
-/// `IOV_MAX` of Linux (limits.h): the most buffers of one preadv(2).
+/// `IOV_MAX` of Linux (limits.h): the limit of buffers of one preadv(2).
 pub(super) const MOST_BUFFERS: u64 = 1024;
 
 impl Job {
-    /// The most blocks that a request can have: of a run no more than the longest has.
+    /// The most blocks that a request can have: for a run no more than the longest run has.
     #[must_use]
     pub fn most_blocks(&self) -> u64 {
         match self.joining {
@@ -106,11 +106,11 @@ impl Job {
         }
     }
 
-    /// Whether it makes sense, whatever the files are.
+    /// Checks whether the job is possible, whatever the files are.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] says what does not.
+    /// [`Error::Parameter`] with the reason.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |reason: String| Err(Error::Parameter(reason));
         if self.block == 0 || self.block % SECTOR as u64 != 0 {

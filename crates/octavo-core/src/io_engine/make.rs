@@ -1,4 +1,4 @@
-//! Files that octavo io makes for itself, so that it may write into them and check what it reads.
+//! Files that octavo io creates, so that it may write to them and check what it reads.
 
 use std::{
     ffi::OsStr,
@@ -25,16 +25,16 @@ use super::{
 
 const CHUNK: usize = 1 << 20;
 
-/// Makes a new file of this many bytes, a multiple of 512, every sector of it stamped and written to the device.
-/// Whether it was finished; the observer may end it.
+/// Makes a new file of this many bytes, a multiple of 512, with every sector stamped and written to the device. Returns
+/// whether it was finished; the observer may end it.
 ///
-/// The file has its name once it is whole, so that being killed leaves nothing of it. Only where the filesystem has no
-/// nameless files (open(2), `O_TMPFILE`) it has its name from the beginning.
+/// The file gets its name when it is complete, so that a kill leaves nothing behind. Only if the filesystem does not
+/// support unnamed files (open(2), `O_TMPFILE`) does it have its name from the beginning.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] when something is there already or there is no room. What was made is removed then, and
-/// likewise when the observer ended it.
+/// [`Error::Refused`] if the name exists or there is not enough space. The partial file is then removed, as it is when
+/// the observer ended it.
 pub fn make(
     path: &Path,
     bytes: u64,
@@ -87,18 +87,18 @@ pub fn make(
     made.map_err(refused)
 }
 
-/// The directory of a path, opened once, so that no other one can take its place meanwhile, and the name in it.
+/// The directory of a path, opened once, so that it cannot be replaced meanwhile, and the name in it.
 fn place_of(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let name = path.file_name().ok_or(Errno::EXIST)?; // `/` and `..` are there
+    let name = path.file_name().ok_or(Errno::EXIST)?; // `/` and `..` exist
     Ok((open(directory, flags, Mode::empty())?, name))
 }
 
-/// A new file of this name, and whether it does not have it yet.
+/// A new file with this name, and whether it still has to be named.
 fn create(directory: &OwnedFd, name: &OsStr) -> io::Result<(File, bool)> {
     if statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         return Err(Errno::EXIST.into());
@@ -112,21 +112,21 @@ fn create(directory: &OwnedFd, name: &OsStr) -> io::Result<(File, bool)> {
     Ok((openat(directory, name, flags, mode)?.into(), false))
 }
 
-/// Names a file that was opened without (open(2), linkat(2)); never over another one.
+/// Names a file that was opened without a name (open(2), linkat(2)); never replaces another one.
 fn give_name(file: &File, directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
     linkat(CWD, open_file, directory, name, AtFlags::SYMLINK_FOLLOW)?;
     Ok(())
 }
 
-/// Takes the room beforehand, so that a file that does not fit fails at once and leaves the rest to others.
+/// Reserves the space beforehand, so that a file that does not fit fails at once and leaves the space to others.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let filesystem = fstatvfs(file)?;
     if bytes > filesystem.f_bavail.saturating_mul(filesystem.f_frsize) {
         return Err(Errno::NOSPC.into());
     }
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        // Not every filesystem can.
+        // Not every filesystem supports this.
         Err(Errno::OPNOTSUPP) => Ok(()),
         result => result.map_err(io::Error::from),
     }
@@ -141,7 +141,7 @@ pub fn is_own(path: &Path) -> Result<bool, Error> {
     has_stamps(&OpenFile::open(path, LOOK)?)
 }
 
-/// The same of a file that is open for reading, past no page cache.
+/// The same for a file that is open for reading, without `O_DIRECT`.
 pub(super) fn has_stamps(file: &OpenFile) -> Result<bool, Error> {
     use std::os::unix::fs::FileExt as _;
 

@@ -1,9 +1,9 @@
-//! What storage does at each request size and pattern: blocks of files are visited in some order ([`Pattern`]), become
-//! requests in some way ([`Joining`]), and reach the kernel by some call ([`Method`]).
+//! The performance of storage at each request size and pattern: blocks of files are visited in some order
+//! ([`Pattern`]), are joined into requests in some way ([`Joining`]), and reach the kernel by some call ([`Method`]).
 //!
-//! What is timed is a loop on each thread that allocates nothing, locks nothing and shares nothing. One reading of the
-//! clock stands between two requests: a request's latency is from one to the next, so the few nanoseconds in which
-//! the next place is worked out are in it.
+//! The timed code is a loop on each thread that allocates nothing, locks nothing and shares nothing. The clock is read
+//! once between two requests: a request's latency is the time from one reading to the next, so it includes the few
+//! nanoseconds in which the next position is computed.
 
 mod block_list;
 mod buffer;

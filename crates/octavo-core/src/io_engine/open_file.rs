@@ -18,13 +18,13 @@ use crate::block_device::DeviceNumber;
 /// One open file or block device.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Open for what the job does.
+    /// Open for the job's access.
     pub file: File,
-    /// Bytes when it was opened.
+    /// Its length in bytes when it was opened.
     pub length: u64,
-    /// The device that its data is on; for a block device it itself. None where the filesystem names none.
+    /// The device that contains its data; for a block device the device itself. None if the filesystem names none.
     pub device: Option<DeviceNumber>,
 }
 
@@ -33,15 +33,15 @@ pub struct OpenFile {
 pub struct Access {
     /// Also for writing.
     pub write: bool,
-    /// With `O_DIRECT`, past the page cache.
+    /// With `O_DIRECT`, bypassing the page cache.
     pub direct: bool,
     /// Each write is on the device before it ends (`O_DSYNC`).
     pub durable: bool,
-    /// What is on a block device may be lost.
+    /// Contents of a block device may be lost.
     pub lose_device: bool,
 }
 
-/// As a file is opened that is only looked at.
+/// Access for a file that is only inspected.
 pub(super) const LOOK: Access = Access {
     write: false,
     direct: false,
@@ -50,13 +50,13 @@ pub(super) const LOOK: Access = Access {
 };
 
 impl OpenFile {
-    /// Opens a regular file or a block device; nothing else is touched. For writing only a file that
-    /// [`make`](super::make) has made, or a device that may be lost. What the path leads to is found once: that very
-    /// file is looked at, and then opened.
+    /// Opens a regular file or a block device, and nothing else. For writing only a file that [`make`](super::make) has
+    /// made, or a device whose contents may be lost. The path is resolved once: the same file is inspected and then
+    /// opened.
     ///
     /// # Errors
     ///
-    /// [`Error::NoFile`], or [`Error::Refused`] for what the system does not allow.
+    /// [`Error::NoFile`], or [`Error::Refused`] for an error of the system.
     pub fn open(path: &Path, access: Access) -> Result<Self, Error> {
         let refused = |source: io::Error| {
             if source.kind() == io::ErrorKind::NotFound {
@@ -112,7 +112,7 @@ impl OpenFile {
             if access.durable {
                 flags |= libc::O_DSYNC;
             }
-            // A device that is to be written is ours alone meanwhile.
+            // A device is opened exclusively for writing.
             if access.write && kind.is_block_device() {
                 flags |= libc::O_EXCL;
             }
@@ -122,7 +122,7 @@ impl OpenFile {
                 .custom_flags(flags)
                 .open(format!("/proc/self/fd/{}", found.as_raw_fd()))
                 .map_err(refused)?;
-            // A device has no length of its own; its end does.
+            // The length of a device is the offset of its end.
             let length = file.seek(SeekFrom::End(0)).map_err(refused)?;
             Ok(Self {
                 path: path.to_owned(),
@@ -137,7 +137,7 @@ impl OpenFile {
                 "everything on this device would be lost; to do it anyway add --i-will-lose-this-device",
             ));
         }
-        // Read through the page cache, which a file that is open with O_DIRECT cannot be by the sector.
+        // Read through the page cache, because reads with O_DIRECT may have to be larger than a sector.
         if access.write && kind.is_file() && !has_stamps(&open(LOOK)?)? {
             return Err(no_file(
                 path,
@@ -147,7 +147,7 @@ impl OpenFile {
         open(access)
     }
 
-    /// Makes the error for a request at `offset` that the system refused.
+    /// The error for a request at `offset` that the system refused.
     #[cold]
     pub(super) fn refused(&self, action: &str, offset: u64, source: io::Error) -> Error {
         let way_out = match source.raw_os_error() {
@@ -165,8 +165,8 @@ impl OpenFile {
         }
     }
 
-    /// Makes the error for a read at `offset` that got less than there was: the file has become shorter, or the kernel
-    /// met an error behind what it gave.
+    /// The error for a short read at `offset`: the file has become shorter, or the kernel met an error after the bytes
+    /// that it returned.
     #[cold]
     pub(super) fn short_read(&self, offset: u64, got: usize) -> Error {
         match (&self.file).seek(SeekFrom::End(0)) {
@@ -183,7 +183,7 @@ impl OpenFile {
     }
 }
 
-/// Makes the error for a path that no job can use.
+/// The error for a path that no job can use.
 pub(super) fn no_file(path: &Path, reason: &str) -> Error {
     Error::NoFile {
         path: path.to_owned(),

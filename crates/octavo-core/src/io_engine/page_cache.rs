@@ -1,4 +1,4 @@
-//! The page cache of a file set: emptied, filled, and asked what it holds.
+//! The page cache of a file set: dropping, filling and measuring it.
 
 use std::{
     fs::File,
@@ -10,10 +10,10 @@ use rustix::fs::Advice;
 
 use super::{Error, buffer::Buffer, file_set::FileSet};
 
-/// Bytes of one read when the cache is filled.
+/// Bytes per read when the cache is filled.
 const CHUNK: usize = 1 << 20;
 
-/// Drops the files from the page cache, after writing back what is dirty. What another process has mapped stays.
+/// Drops the files from the page cache, after writing dirty pages. Pages that another process has mapped remain.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub(super) fn empty(files: &FileSet) -> Result<(), Error> {
     files.advise(Advice::DontNeed)
 }
 
-/// Reads all files once. `observe` gets the bytes read so far, and ends it early by returning false.
+/// Reads all files once. `observe` gets the bytes read so far, and ends the reading by returning false.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub(super) fn fill(files: &FileSet, observe: &mut dyn FnMut(u64) -> bool) -> Res
     Ok(())
 }
 
-/// Bytes of the files that the page cache holds; None where the kernel cannot tell (before Linux 6.5).
+/// Bytes of the files in the page cache; None if the kernel cannot report it (before Linux 6.5).
 #[must_use]
 pub(super) fn held(files: &FileSet) -> Option<u64> {
     files

@@ -1,4 +1,4 @@
-//! In which order blocks are visited: runs of consecutive blocks, each a function of its place in the pass.
+//! The order in which blocks are visited: runs of consecutive blocks, each a function of its position in the pass.
 
 use std::sync::Arc;
 
@@ -9,49 +9,49 @@ use super::{Error, Permutation};
 pub struct Run {
     /// The first block, counted from the beginning of the first file.
     pub first: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
 }
 
 impl Run {
-    /// The block behind the last one.
+    /// The block after the last one.
     #[must_use]
     pub fn end(self) -> u64 {
         self.first + self.blocks
     }
 }
 
-/// Which blocks are visited, and in what order. No pattern visits a block twice in one pass.
+/// Which blocks are visited, and in which order. No pattern visits a block twice in one pass.
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// From the first to the last, in runs of this many.
     Sequential {
-        /// Blocks of a run.
+        /// Blocks per run.
         run: u64,
     },
-    /// Every run of this many blocks once, in a random order. What a bitmap heap scan does to a table with
-    /// clustered matches; a run begins at a multiple of its length.
+    /// Every run of this many blocks once, in a random order, like a bitmap heap scan of a table with clustered
+    /// matches; a run begins at a multiple of its length.
     Random {
-        /// Blocks of a run; 1 for plain random blocks.
+        /// Blocks per run; 1 for single random blocks.
         run: u64,
     },
     /// The first blocks of each stride, in order.
     Strided {
-        /// Blocks of a run.
+        /// Blocks per run.
         run: u64,
-        /// From the beginning of a run to that of the next one, in blocks.
+        /// The distance from the beginning of a run to that of the next one, in blocks.
         stride: u64,
     },
-    /// These runs, as they stand.
+    /// These runs, in this order.
     List(Arc<[Run]>),
 }
 
 impl Pattern {
-    /// A list of runs; what is consecutive becomes one run.
+    /// A list of runs; consecutive ones are joined into one run.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] when there is no block.
+    /// [`Error::Parameter`] if there is no block.
     pub fn of_list(list: impl IntoIterator<Item = Run>) -> Result<Self, Error> {
         let mut runs: Vec<Run> = Vec::new();
         for next in list {
@@ -77,11 +77,11 @@ impl Pattern {
         }
     }
 
-    /// Whether this many blocks can be visited so.
+    /// Checks whether this pattern can visit that many blocks.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] says why not.
+    /// [`Error::Parameter`] with the reason.
     pub fn check(&self, blocks: u64) -> Result<(), Error> {
         match self {
             Self::Sequential { run: 0 }
@@ -105,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// One pass over all that a pattern visits.
+/// One pass over all blocks of a pattern.
 #[derive(Clone, Debug)]
 pub struct Pass<'a> {
     pattern: &'a Pattern,
@@ -115,7 +115,7 @@ pub struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// A pass over this many blocks; the seed decides the order of random ones.
+    /// A pass over this many blocks; the seed determines the order of random ones.
     #[must_use]
     pub fn new(pattern: &'a Pattern, blocks: u64, seed: u64) -> Self {
         let runs = match pattern {
@@ -131,13 +131,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// How many runs a pass has.
+    /// The number of runs in a pass.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// The run at this place of the pass; `place` is below [`runs`](Self::runs).
+    /// The run at this position of the pass; `place` is below [`runs`](Self::runs).
     #[must_use]
     #[inline]
     pub fn run_at(&self, place: u64) -> Run {
@@ -157,7 +157,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The runs that one thread of several visits: an equal share of each pass, and no more blocks than allowed.
+/// The runs that one of several threads visits: an equal share of each pass, up to a limit of blocks.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     pass: Pass<'a>,
@@ -169,7 +169,7 @@ pub struct Walk<'a> {
     blocks_left: u64,
 }
 
-/// Which thread of how many.
+/// A thread's number, and the number of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// From 0.
@@ -179,7 +179,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// This thread's part of `0..n`; the parts of all threads make up the whole.
+    /// This thread's part of `0..n`; the parts of all threads together are the whole.
     #[must_use]
     pub fn of(self, n: u64) -> std::ops::Range<u64> {
         let until =
@@ -188,12 +188,12 @@ impl Share {
     }
 }
 
-/// How often a walk goes over its blocks.
+/// How many passes a walk makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passes {
-    /// Once, so that nothing is met in the page cache that the walk itself has brought there.
+    /// One, so that the walk finds nothing in the page cache that it has itself put there.
     One,
-    /// Again and again, random patterns in another order each time.
+    /// Unlimited, random patterns in another order each time.
     Endless,
 }
 
@@ -287,7 +287,7 @@ pub(super) mod tests {
         Pattern::of_list(blocks.into_iter().map(|first| Run { first, blocks: 1 })).unwrap()
     }
 
-    /// The blocks that a pattern is to visit, from its definition and not from its code.
+    /// The blocks that a pattern should visit, from its definition and not from its code.
     pub(crate) fn wanted(pattern: &Pattern, blocks: u64) -> Vec<u64> {
         match pattern {
             Pattern::Sequential { .. } | Pattern::Random { .. } => (0..blocks).collect(),

@@ -1,10 +1,10 @@
-//! A seeded random order of 0 … n-1 in constant memory: every number once, none twice.
+//! A seeded random order of 0 … n-1 in constant memory: each number exactly once.
 
 /// A bijection of `0..n` onto itself.
 ///
-/// Odd multiplication, addition and `x ^= x >> s` are bijections of the numbers of b bits; a result that is n or
-/// more is put in again until it is below n ("cycle walking": J. Black, P. Rogaway, *Ciphers with Arbitrary Finite
-/// Domains*, 2002), which takes less than two steps on average.
+/// Odd multiplication, addition and `x ^= x >> s` are bijections of the numbers of b bits; a result that is n or more
+/// is mapped again until it is below n ("cycle walking": J. Black, P. Rogaway, *Ciphers with Arbitrary Finite Domains*,
+/// 2002), which takes less than two steps on average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
@@ -14,7 +14,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The order that this seed makes of `0..n`.
+    /// The order of `0..n` for this seed.
     #[must_use]
     pub fn new(n: u64, seed: u64) -> Self {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
@@ -27,7 +27,7 @@ impl Permutation {
         }
     }
 
-    /// The number at this place of the order; `place` is below n.
+    /// The number at this position of the order; `place` is below n.
     #[must_use]
     #[inline]
     pub fn at(&self, place: u64) -> u64 {
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// Neighbours land far apart: the mean distance of two random places is a third of the range.
+    /// Neighbours are mapped far apart: the mean distance of two random positions is a third of the range.
     #[test]
     fn the_order_looks_random() {
         let n = 100_000;

@@ -1,18 +1,18 @@
-//! How blocks become requests.
+//! How blocks are joined into requests.
 
 use super::pattern::{Run, Walk};
 
-/// What is joined into one request.
+/// The rule for joining blocks into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joining {
-    /// Every block is a request.
+    /// Every block is a separate request.
     Single,
     /// The blocks of a run, up to a limit, are a request.
     Run {
         /// The most blocks of a request.
         most: u64,
     },
-    /// Blocks that follow each other are joined, from one run into the next, holes between them read along.
+    /// Adjacent blocks are joined, also from one run into the next, and holes between them are read, too.
     Coalesced {
         /// The most blocks of a request, holes included.
         most: u64,
@@ -39,14 +39,14 @@ pub struct Request {
     pub first: u64,
     /// All blocks, holes included.
     pub span: u64,
-    /// The blocks that somebody wanted.
+    /// The wanted blocks, without the holes.
     pub wanted: u64,
 }
 
-/// The requests that a walk's blocks become.
+/// The requests for the blocks of a walk.
 ///
-/// `end_of_file(block)` is the first block behind the file that holds `block`: no request goes beyond it, as none of
-/// PostgreSQL's does beyond a segment.
+/// `end_of_file(block)` is the first block after the file that contains `block`: no request crosses it, just as no
+/// request of PostgreSQL's crosses the end of a segment.
 #[derive(Clone, Debug)]
 pub struct Requests<'a, F> {
     walk: Walk<'a>,
@@ -57,9 +57,9 @@ pub struct Requests<'a, F> {
 }
 
 impl<'a, F: Fn(u64) -> u64> Requests<'a, F> {
-    /// Requests as `joining` makes them.
+    /// Makes requests by the rule of `joining`.
     pub fn new(walk: Walk<'a>, joining: Joining, end_of_file: F) -> Self {
-        // A request that begins with a block and has a hole after every one: the most pieces there can be.
+        // A request that begins with a block and has a hole after every one: the maximum of pieces.
         let pieces = usize::try_from(joining.most().div_ceil(2)).expect("a request fits in memory");
         Self {
             walk,
@@ -118,7 +118,7 @@ impl<'a, F: Fn(u64) -> u64> Requests<'a, F> {
         &self.pieces
     }
 
-    /// What of a run lies before `end`; what does not is kept for the next request.
+    /// The part of a run before `end`; the rest is kept for the next request.
     #[inline]
     fn cut(&mut self, run: Run, end: u64) -> Run {
         let blocks = run.blocks.min(end - run.first);
@@ -178,7 +178,7 @@ mod tests {
         .collect()
     }
 
-    /// The model: takes one block after the other, and begins a request whenever the definition says so.
+    /// The model: takes one block after another, and begins a request whenever the definition requires it.
     fn model(
         pattern: &Pattern,
         blocks: u64,

@@ -24,51 +24,51 @@ use super::{
 };
 use crate::block_device::{self, DISKSTATS, DeviceNumber};
 
-/// How often the observer is told.
+/// The interval of calls to the observer.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What the observer is told.
+/// What the observer gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// The page cache is being filled: bytes read so far, of how many.
+    /// The page cache is being filled: bytes read so far, and in total.
     Filling {
         /// So far.
         done: u64,
-        /// Of all.
+        /// In total.
         total: u64,
     },
-    /// A new file is being written: bytes so far, of how many.
+    /// A new file is being written: bytes so far, and in total.
     Making {
         /// So far.
         done: u64,
-        /// Of all.
+        /// In total.
         total: u64,
     },
-    /// It is being measured: for so long, so many blocks.
+    /// The measurement is running: its seconds and blocks so far.
     Measuring {
-        /// Since the measurement began, what prepares a lap left out.
+        /// Since the measurement began, without the preparation of laps.
         seconds: f64,
         /// Blocks so far.
         blocks: u64,
     },
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How long it took. Writing back at the end is in it.
+    /// The duration, including the write-back at the end.
     pub seconds: f64,
-    /// How long writing back at the end took.
+    /// The duration of the write-back at the end.
     pub sync_seconds: f64,
-    /// All threads together.
+    /// The sum over all threads.
     pub tally: Tally,
-    /// What the devices of the files did meanwhile, for whomever; None where they cannot be told.
+    /// The devices' work during the measurement, for any process; None if it is unknown.
     pub device: Option<DeviceWork>,
-    /// Bytes of the files in the page cache when it began; None where the kernel does not tell, or with `O_DIRECT`.
+    /// Bytes of the files in the page cache at the beginning; None if the kernel cannot report it, or with `O_DIRECT`.
     pub cached_bytes: Option<u64>,
     /// Bytes of all files' whole blocks.
     pub file_bytes: u64,
-    /// How often all blocks were visited; a lap that was cut short counts.
+    /// The number of laps over all blocks, including an incomplete one.
     pub laps: u64,
     /// Whether the observer ended it.
     pub stopped: bool,
@@ -88,8 +88,8 @@ pub struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// This and what was done between two readings; None when a counter began anew between them, as that of a device
-    /// that was taken away and came back.
+    /// Adds the work between two readings; None if a counter was reset between them, for example because the device was
+    /// removed and attached again.
     fn and_between(self, before: Self, after: Self) -> Option<Self> {
         Some(Self {
             reads: self.reads + after.reads.checked_sub(before.reads)?,
@@ -101,11 +101,11 @@ impl DeviceWork {
     }
 }
 
-/// Measures. `observe` is called now and then, on the caller's thread, and ends the measurement by returning false.
+/// Runs a measurement. `observe` is called regularly, on the caller's thread, and ends it by returning false.
 ///
 /// # Errors
 ///
-/// What keeps the measurement from being one; requests that were in flight are done by then.
+/// Whatever prevents the measurement; requests that were in flight have completed by then.
 pub fn run(job: &Job, observe: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
     job.check()?;
     let files = FileSet::open(
@@ -154,10 +154,10 @@ pub fn run(job: &Job, observe: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
     Ok(outcome)
 }
 
-/// Whether there is time and are blocks left for another lap.
+/// Whether time and blocks are left for another lap.
 fn goes_on(job: &Job, outcome: &Outcome, began: u64) -> bool {
     let time_left = job.time.is_none_or(|time| {
-        // Laps over a small file are prepared for longer than they last: three times the time asked for is enough.
+        // Preparing laps over a small file takes longer than running them: stop after three times the requested time.
         outcome.seconds < time.as_secs_f64()
             && seconds(clock::now() - began) < 3.0 * time.as_secs_f64()
     });
@@ -165,7 +165,7 @@ fn goes_on(job: &Job, outcome: &Outcome, began: u64) -> bool {
     time_left && !enough && job.blocks.is_none_or(|most| outcome.tally.blocks < most)
 }
 
-/// What a thread reports when it is done.
+/// The result of a thread.
 struct Done {
     tally: Tally,
     begun: u64,
@@ -173,7 +173,7 @@ struct Done {
     result: Result<(), Error>,
 }
 
-/// One thread's lap: everything is ready before the threads begin together, and freed after the time has ended.
+/// One thread's lap: everything is prepared before the threads start together, and freed after the timing has ended.
 fn work(task: &Task<'_>, nanoseconds: u64, barrier: &Barrier) -> Done {
     let engine = Engine::prepare(task.job, task.files);
     let mut tally = Tally::new();
@@ -195,7 +195,7 @@ fn work(task: &Task<'_>, nanoseconds: u64, barrier: &Barrier) -> Done {
     }
 }
 
-/// All threads once over their blocks, or until time or blocks are used up.
+/// Runs all threads once over their blocks, or until time or blocks are used up.
 fn lap(
     job: &Job,
     files: &FileSet,
@@ -238,7 +238,7 @@ fn lap(
             };
             let (sender, barrier) = (sender.clone(), &barrier);
             scope.spawn(move || {
-                // Nobody listens any more only when the caller is unwinding.
+                // The receiver is gone only if the caller is unwinding.
                 let _ = sender.send(work(&task, time_left, barrier));
             });
         }
@@ -255,7 +255,7 @@ fn lap(
                     }
                     done.push(one);
                 }
-                Err(RecvTimeoutError::Disconnected) => break, // a thread has panicked; the scope says so
+                Err(RecvTimeoutError::Disconnected) => break, // a thread has panicked; the scope reports it
                 Err(RecvTimeoutError::Timeout) => {
                     let blocks =
                         outcome.tally.blocks + counters.iter().map(Counter::get).sum::<u64>();
@@ -278,7 +278,7 @@ fn lap(
         of_lap.add(&one.tally);
     }
     if matches!(job.method, Method::Ring { .. }) {
-        // Some requests are carried out by threads of the kernel, which no thread of ours is charged for.
+        // Some requests are executed by kernel threads, whose CPU time is not charged to our threads.
         of_lap.cpu = of_lap.cpu.max(helpers);
     }
     outcome.tally.add(&of_lap);
@@ -315,7 +315,7 @@ impl CpuOfOthers {
     }
 }
 
-/// The sum of the devices' counters; None when there is no device, or one is not listed.
+/// The sum of the devices' counters; None if there is no device, or one is not listed.
 fn device_work(devices: &[DeviceNumber]) -> Option<DeviceWork> {
     if devices.is_empty() {
         return None;

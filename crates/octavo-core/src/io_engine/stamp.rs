@@ -1,7 +1,7 @@
-//! What octavo io writes: every sector says where it belongs, so that a read can be checked.
+//! The contents that octavo io writes: every sector contains its position, so that a read can be checked.
 //!
-//! A sector of 512 bytes holds a mark, its own number in the file, the number of the write that made it, and bytes
-//! that follow from its place and do not compress.
+//! A sector of 512 bytes holds a mark, its own number in the file, the number of the write that made it, and bytes that
+//! are derived from its position and do not compress.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ pub const SECTOR: usize = 512;
 const MARK: [u8; 8] = *b"OctavoIO";
 const HEADER: usize = 24;
 
-/// The bytes between the headers repeat after this many.
+/// The bytes between the headers repeat with this period.
 const PERIOD: usize = 1 << 20;
 static FILLER: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut state = 0;
@@ -21,7 +21,7 @@ static FILLER: LazyLock<Vec<u8>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Fills a buffer with what belongs at `offset`; both are multiples of a sector.
+/// Fills a buffer with the contents for `offset`; both are multiples of a sector.
 pub(super) fn write(buffer: &mut [u8], offset: u64, generation: u64) {
     for (sector, number) in buffer
         .chunks_exact_mut(SECTOR)
@@ -34,7 +34,7 @@ pub(super) fn write(buffer: &mut [u8], offset: u64, generation: u64) {
     }
 }
 
-/// Whether a buffer holds what belongs at `offset`, whichever write made it.
+/// Checks that a buffer holds the contents for `offset`, from whichever write.
 ///
 /// # Errors
 ///

@@ -1,10 +1,10 @@
-//! What one thread counts, without sharing anything with another one.
+//! The counters of one thread, which shares nothing with others.
 
 use hdrhistogram::Histogram;
 
 use super::policy::Request;
 
-/// The longest latency that is told apart, in nanoseconds: an hour.
+/// The longest latency that is distinguished, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// Counters and latencies of requests.
@@ -14,16 +14,16 @@ pub struct Tally {
     pub requests: u64,
     /// Blocks that were wanted.
     pub blocks: u64,
-    /// Bytes asked for, holes included, and what was read a second time from the cache.
+    /// Bytes requested, including holes and what was read a second time from the cache.
     pub bytes: u64,
-    /// Nanoseconds a request, to three digits.
+    /// Nanoseconds per request, to three digits.
     pub latency: Histogram<u64>,
     /// Nanoseconds of CPU.
     pub cpu: u64,
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Empty counters.
     #[must_use]
     pub fn new() -> Self {
         let latency =
@@ -37,7 +37,7 @@ impl Tally {
         }
     }
 
-    /// Counts one request of this many bytes that took this many nanoseconds.
+    /// Counts one request of this many bytes and nanoseconds.
     #[inline]
     pub fn count(&mut self, nanoseconds: u64, bytes: u64) {
         self.requests += 1;
@@ -45,13 +45,13 @@ impl Tally {
         self.latency.saturating_record(nanoseconds);
     }
 
-    /// Counts the blocks that were wanted of a request.
+    /// Counts the wanted blocks of a request.
     #[inline]
     pub fn deliver(&mut self, request: Request) {
         self.blocks += request.wanted;
     }
 
-    /// Adds what another thread counted.
+    /// Adds another thread's counters.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.blocks += other.blocks;

@@ -14,7 +14,7 @@ use super::{
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 300;
 
-/// Two files that the engine made, gone at the end.
+/// Two files that the engine made, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -67,7 +67,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A kernel without io_uring, or a sandbox that hides it, cannot be tested with it.
+/// Measures; None if the kernel has no io_uring or a sandbox hides it, in which case it cannot be
+/// tested.
 fn measured(job: &Job) -> Option<super::Outcome> {
     match run(job, &mut |_| true) {
         Err(Error::NoIoUring(_)) => None,

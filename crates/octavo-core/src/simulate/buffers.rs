@@ -12,44 +12,44 @@ const NONE: u32 = u32::MAX;
 const MOST_USAGE: u8 = 5;
 const USAGE: u8 = 7;
 const DIRTY: u8 = 8;
-/// Backends whose last page counts as pinned; more share a place.
+/// Backends whose last page counts as pinned; further ones share an entry.
 const PINS: usize = 64;
 
-/// What a buffer manager counted.
+/// The counters of a buffer manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferCounts {
-    /// Accesses of pages that were there.
+    /// Accesses of pages that were in a buffer.
     pub hits: u64,
     /// Pages that were read into a buffer.
     pub reads: u64,
     /// New pages.
     pub extends: u64,
-    /// Pages that had to leave a buffer.
+    /// Pages that were evicted from a buffer.
     pub evictions: u64,
-    /// Of them those that had to be written first.
+    /// Evictions of pages that had to be written first.
     pub dirty_evictions: u64,
     /// Pages that checkpoints wrote.
     pub checkpoint_writes: u64,
     /// Pages that the background writer wrote.
     pub writer_writes: u64,
-    /// First changes of a page after a checkpoint began, but for pages that are new since then.
+    /// First changes of a page after a checkpoint began, except for pages that are new since then.
     pub full_page_images: u64,
 }
 
-/// What the background writer found in a buffer.
+/// The state of a buffer for the background writer.
 pub(super) enum Looked {
-    /// A dirty page that nobody had used lately; it is clean now.
+    /// A dirty page without recent use; it is clean now.
     Written(u32),
-    /// Nothing that anybody had used lately.
+    /// A clean or empty buffer without recent use.
     Reusable,
-    /// A page that was used lately.
+    /// A page with recent use.
     Used,
 }
 
-/// What an access did.
+/// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The page was there, or was changed, or is in no sample.
+    /// The page was in a buffer, or was changed, or is not in the sample.
     Nothing,
     /// It was read into a buffer.
     Read {
@@ -66,20 +66,20 @@ pub enum Outcome {
 /// PostgreSQL's buffer manager (bufmgr.c and freelist.c of versions 15 to 18): a clock sweep over usage counts of at
 /// most 5, and rings for bulk operations. The page that a backend read last counts as pinned.
 ///
-/// Memory: 4 bytes a page number, 5 bytes a buffer that was used, 4 bytes a buffer that is dirty. Buffers are as many as
-/// a trace says, which may be anybody's.
+/// Memory: 4 bytes per page number, 5 bytes per used buffer, 4 bytes per dirty buffer. The number of buffers comes from
+/// a trace, which may be anybody's.
 pub struct BufferManager {
     buffer_of: Vec<u32>,
     count: usize,
-    /// Of the buffers that were used.
+    /// By used buffer.
     page_in: Vec<u32>,
     state: Vec<u8>,
-    /// Buffers that became dirty since the last checkpoint; some are clean again, or here twice.
+    /// Buffers that became dirty since the last checkpoint; some are clean again, or listed twice.
     dirty: Vec<u32>,
     hand: usize,
-    /// How often the hand has gone round.
+    /// The number of complete rounds of the hand.
     rounds: u64,
-    /// Buffers that were asked for: not those that rings use again.
+    /// Allocated buffers, without those that rings use again.
     allocations: u64,
     pinned: [u32; PINS],
     pins: usize,
@@ -87,13 +87,13 @@ pub struct BufferManager {
     filter: Option<Filter>,
     counts: BufferCounts,
     checkpoint: u32,
-    /// By page: the checkpoint after which it was first changed last, or was new.
+    /// By page: the checkpoint after which it was last changed for the first time, or was new.
     image: Vec<u32>,
 }
 
 impl BufferManager {
-    /// With this many bytes of shared_buffers in pages of this size. With a filter it is a miniature of the sampled
-    /// pages only (Waldspurger et al., USENIX ATC 2017), as large as their part of all pages.
+    /// Takes bytes of shared_buffers and of a page. With a filter it is a miniature of the sampled pages only
+    /// (Waldspurger et al., USENIX ATC 2017), smaller by the sampling rate.
     #[must_use]
     pub fn new(shared_buffers: u64, page_size: u64, rings: Rings, filter: Option<Filter>) -> Self {
         let rate = filter.map_or(1.0, Filter::rate);
@@ -118,20 +118,21 @@ impl BufferManager {
         }
     }
 
-    /// The same with as many times fewer pinned pages: of a miniature whose sizes are that much smaller already.
+    /// The same with the number of pinned pages divided by `scale`: for a miniature whose sizes are already scaled.
     #[must_use]
     pub(super) fn miniature(mut self, scale: u64) -> Self {
         self.pins = (PINS / scale as usize).max(1);
         self
     }
 
-    /// What was counted so far, in the sample when there is one.
+    /// The counters so far, in the sample if there is one.
     #[must_use]
     pub const fn counts(&self) -> BufferCounts {
         self.counts
     }
 
-    /// The hit ratio of the accesses of a whole trace; with a filter an estimate, corrected as that of a sampled curve.
+    /// The hit ratio of the accesses of a whole trace; with a filter an estimate, corrected like that of a sampled
+    /// curve.
     #[must_use]
     pub fn hit_ratio(&self, accesses: u64) -> f64 {
         let expected = accesses as f64 * self.filter.map_or(1.0, Filter::rate);
@@ -143,18 +144,18 @@ impl BufferManager {
         }
     }
 
-    /// How many buffers there are.
+    /// The number of buffers.
     #[must_use]
     pub fn buffers(&self) -> usize {
         self.count
     }
 
-    /// How many of them were used so far: the first ones.
+    /// The number of buffers used so far, which are the first ones.
     pub(super) fn used(&self) -> usize {
         self.page_in.len()
     }
 
-    /// How many buffers have each usage count, from 0 to 5; the last number is of those never used.
+    /// The number of buffers with each usage count, from 0 to 5; the last number is that of buffers never used.
     #[must_use]
     pub fn usage_counts(&self) -> [u64; 7] {
         let mut found = [0; 7];
@@ -165,12 +166,12 @@ impl BufferManager {
         found
     }
 
-    /// A checkpoint begins: all dirty pages are written, and the next change of a page puts all of it into the WAL.
+    /// A checkpoint begins: all dirty pages are written, and the next change of a page logs a full-page image.
     pub fn begin_checkpoint(&mut self) {
         self.checkpoint(|_| ());
     }
 
-    /// As `begin_checkpoint`; `write` is told each page that is written, in the order of buffers.
+    /// As `begin_checkpoint`; `write` gets each page that is written, in the order of buffers.
     pub(super) fn checkpoint(&mut self, mut write: impl FnMut(u32)) {
         self.tidy();
         for buffer in std::mem::take(&mut self.dirty) {
@@ -192,7 +193,7 @@ impl BufferManager {
         }
     }
 
-    /// Leaves in the list those that are dirty, once each, in the order of buffers.
+    /// Keeps in the list only the dirty ones, once each, in the order of buffers.
     fn tidy(&mut self) {
         let state = &self.state;
         self.dirty
@@ -201,7 +202,7 @@ impl BufferManager {
         self.dirty.dedup();
     }
 
-    /// Buffers that the hand has passed, and buffers that were asked for, so far.
+    /// The number of buffers that the hand has passed, and of allocated buffers, so far.
     pub(super) fn sweep(&self) -> (u64, u64) {
         let passed = self.rounds * self.count as u64 + self.hand as u64;
         (passed, self.allocations)
@@ -224,7 +225,7 @@ impl BufferManager {
         Looked::Written(self.page_in[buffer])
     }
 
-    /// Looks up pages that will be accessed soon.
+    /// Prefetches the entries of pages that will be accessed soon.
     #[inline]
     pub(super) fn touch(&self, pages: impl Iterator<Item = u32>) {
         touch(&self.buffer_of, pages);
@@ -274,7 +275,7 @@ impl BufferManager {
             self.pinned[pin] = buffer;
             return Outcome::Nothing;
         }
-        self.pinned[pin] = NONE; // it lets go of its last page before it looks for a buffer
+        self.pinned[pin] = NONE; // the backend unpins its last page before it searches for a buffer
         let strategy = Strategy::of(how);
         let buffer = if how >> 4 != 0 && self.rings.serve(strategy, relation) {
             self.buffer_of_ring(backend, scan, strategy)
@@ -297,7 +298,7 @@ impl BufferManager {
         if kind == Kind::Extend {
             self.counts.extends += 1;
             self.make_dirty(buffer);
-            // The record of its first change makes all of the page: REGBUF_WILL_INIT.
+            // The record of its first change rebuilds the page: REGBUF_WILL_INIT.
             self.log(page);
             Outcome::Extended { written }
         } else {
@@ -313,7 +314,7 @@ impl BufferManager {
         self.counts.full_page_images += u64::from(!self.log(page));
     }
 
-    /// All of a page is in the WAL. Returns whether it was since the last checkpoint began.
+    /// Logs the whole page. Returns whether it had been logged since the last checkpoint began.
     fn log(&mut self, page: u32) -> bool {
         let page = page as usize;
         if page >= self.image.len() {
@@ -322,7 +323,7 @@ impl BufferManager {
         std::mem::replace(&mut self.image[page], self.checkpoint) == self.checkpoint
     }
 
-    /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it too.
+    /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it, too.
     fn buffer_of_ring(&mut self, backend: u32, scan: u32, strategy: Strategy) -> u32 {
         let turn = self.rings.turn(backend, scan, strategy);
         if let Some(buffer) = turn.buffer
@@ -336,7 +337,8 @@ impl BufferManager {
         buffer
     }
 
-    /// As StrategyGetBuffer: a buffer that was never used, else the next under the hand whose usage count is zero.
+    /// As StrategyGetBuffer: a buffer that was never used, otherwise the next one under the hand with a usage count of
+    /// zero.
     #[inline]
     fn victim(&mut self) -> u32 {
         let buffers = self.count;
@@ -346,7 +348,7 @@ impl BufferManager {
             self.state.push(0);
             return self.page_in.len() as u32 - 1;
         }
-        // With all of few buffers pinned PostgreSQL gives up; here the hand takes one in its eighth round.
+        // If all of the few buffers are pinned, PostgreSQL gives up; here the hand takes one in its eighth round.
         let mut steps = 0;
         loop {
             let buffer = self.hand;

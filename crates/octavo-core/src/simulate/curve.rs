@@ -10,15 +10,15 @@ pub struct Curve {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Hits {
-    /// Of the capacities 1, 2, 3 …
+    /// By capacity: 1, 2, 3 …
     Exact(Vec<u64>),
     Sampled {
-        /// Of hot pages, all of which are taken: hits at a distance below each bin's start.
+        /// Hits of hot pages, all of which are counted, at a distance below each bin's start.
         hot: Vec<u64>,
-        /// The same of each group of the sampled pages.
+        /// The same for each group of the sampled pages.
         groups: Vec<Vec<u64>>,
         rate: f64,
-        /// How many more accesses each group has than were to be expected.
+        /// The number of accesses of each group above the expected one.
         surplus: Vec<f64>,
     },
 }
@@ -47,8 +47,8 @@ impl Curve {
         }
     }
 
-    /// Of hot pages and of a sample of the others: hits by bins of distances, the sampled accesses of each group, all
-    /// accesses of the trace and those of pages that are not hot.
+    /// From hot pages and from a sample of the others: hits by bins of distances, the sampled accesses of each group,
+    /// all accesses of the trace and those of pages that are not hot.
     pub(super) fn sampled(
         hot: &[u64],
         groups: &[Vec<u64>],
@@ -74,19 +74,19 @@ impl Curve {
         }
     }
 
-    /// Pages that were accessed; an estimate when they were sampled.
+    /// The number of pages that were accessed; an estimate if they were sampled.
     #[must_use]
     pub const fn pages(&self) -> f64 {
         self.pages
     }
 
-    /// Accesses of the trace, whether sampled or not.
+    /// The number of accesses in the trace, whether sampled or not.
     #[must_use]
     pub const fn accesses(&self) -> u64 {
         self.accesses
     }
 
-    /// Hits of a cache of so many pages, to the nearest one when pages were sampled.
+    /// The hits of a cache of this many pages, rounded to a whole number if pages were sampled.
     #[must_use]
     pub fn hits(&self, capacity: u64) -> u64 {
         match &self.hits {
@@ -102,24 +102,25 @@ impl Curve {
         }
     }
 
-    /// The part of all accesses that hit a cache of so many pages.
+    /// The fraction of all accesses that hit a cache of this many pages.
     #[must_use]
     pub fn hit_ratio(&self, capacity: u64) -> f64 {
         self.estimate(capacity).0
     }
 
-    /// The standard error of `hit_ratio`, from how far the groups of sampled pages differ; 0 without sampling.
+    /// The standard error of `hit_ratio`, from the differences between the groups of sampled pages; 0 without sampling.
     #[must_use]
     pub fn standard_error(&self, capacity: u64) -> f64 {
         self.estimate(capacity).1
     }
 
-    /// Ratio and standard error.
+    /// The hit ratio and its standard error.
     ///
-    /// A sample has more or fewer accesses than its part. Whether the surplus hits such a cache decides what to make of
-    /// it: SHARDS takes its ratio of hits, SHARDS-adj counts all of the surplus as hits (Waldspurger et al., FAST 2015,
-    /// section 4.2), which is right for large caches only. Here the groups tell how many hits an access more brings at
-    /// this capacity: a regression estimator (Cochran, Sampling Techniques, 1977, chapter 7).
+    /// A sample has more or fewer accesses than its share. The correction depends on whether the surplus accesses hit
+    /// the cache: SHARDS takes the sample's ratio of hits, SHARDS-adj counts all of the surplus as hits (Waldspurger et
+    /// al., FAST 2015, section 4.2), which is right for large caches only. Here the groups determine how many hits an
+    /// additional access brings at this capacity: a regression estimator (Cochran, Sampling Techniques, 1977, chapter
+    /// 7).
     fn estimate(&self, capacity: u64) -> (f64, f64) {
         if self.accesses == 0 || capacity == 0 {
             return (0.0, 0.0);
@@ -171,7 +172,7 @@ impl Curve {
     }
 }
 
-/// Hits at distances below the capacity; within a bin they are spread evenly.
+/// Hits at distances below the capacity; within a bin they are assumed to be uniformly distributed.
 fn below(cumulated: &[u64], capacity: u64) -> f64 {
     let bin = scale::bin(u32::try_from(capacity).unwrap_or(u32::MAX));
     let at = |bin: usize| match (bin, cumulated.len()) {
@@ -200,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_surplus_counts_as_far_as_it_brings_hits() {
-        // Half of the pages sampled, 12 of 20 accesses: two too many. All that a group has more are hits of three pages.
+        // Half of the pages sampled, 12 of 20 accesses: two too many. A group's surplus consists of hits of three
+        // pages.
         let curve = Curve::sampled(
             &[],
             &[vec![3, 0, 3], vec![3, 0, 1]],

@@ -11,7 +11,7 @@ use crate::trace::{
     self, Accesses, Event, Fact, Item, Kind, MOST_IN_A_BLOCK, Missing, Reader, Relation, Stream,
 };
 
-/// Frames that are simulated together: what the threads wait for each other costs little then.
+/// Frames that are simulated together, which reduces the time that the threads wait for each other.
 const FRAMES: usize = 4;
 
 /// Why a simulation ended early.
@@ -24,7 +24,7 @@ pub enum Error {
     /// More pages than a simulation can number.
     #[error("the trace touches more than 2^27 pages; cut it with octavo trace cut")]
     TooManyPages,
-    /// Whoever asked for it does not want it any more.
+    /// The caller stopped it.
     #[error("stopped")]
     Stopped,
 }
@@ -32,7 +32,7 @@ pub enum Error {
 /// Accesses in the order of the trace; streams, pages and backends are numbered without gaps.
 #[derive(Default)]
 pub struct Batch {
-    /// Numbers of pages; shifted right by k those of pages 2^k times as large.
+    /// Numbers of pages; shifted right by k, those of pages 2^k times as large.
     pub page: Vec<u32>,
     /// Numbers of streams.
     pub stream: Vec<u32>,
@@ -42,37 +42,38 @@ pub struct Batch {
     pub how: Vec<u8>,
     /// Microseconds since the trace began.
     pub time: Vec<u64>,
-    /// The backend's visits of pages so far, with those of pages that are not here: accesses of one page in a row are one.
+    /// The backend's visits of pages so far, including pages outside the sample: successive accesses of one page are
+    /// one visit.
     pub visit: Vec<u32>,
-    /// The scans that the backend has begun so far, with those of pages that are not here.
+    /// The scans that the backend has begun so far, including those of pages outside the sample.
     pub scan: Vec<u32>,
-    /// Accesses of the trace so far, with those that are not here.
+    /// Accesses of the trace so far, including those outside the sample.
     pub ordinal: Vec<u64>,
-    /// By stream: how many blocks of the trace's size it has, as far as is known.
+    /// By stream: its number of blocks of the trace's size, as far as it is known.
     pub blocks: Vec<u64>,
-    /// 64 neighbouring blocks each that have numbers since this batch: their stream, and the first block by 64. Their
-    /// numbers follow those of earlier batches.
+    /// Groups of 64 neighbouring blocks that have got numbers since this batch: their stream, and the first block
+    /// divided by 64. Their numbers follow those of earlier batches.
     pub new_chunks: Vec<(u32, u64)>,
-    /// Whether some are changes, which follow the access that brought the page.
+    /// Whether it contains changes, which follow the access of the page.
     pub has_changes: bool,
-    /// What happened before these accesses.
+    /// Events before these accesses.
     pub events: Vec<Event>,
 }
 
-/// What takes part in a simulation.
+/// A participant in a simulation.
 pub trait Consumer: Send {
-    /// Takes the next accesses.
+    /// Processes the next accesses.
     fn consume(&mut self, batch: &Batch);
 }
 
-/// What went by.
+/// The totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Accesses of pages; changes are not among them.
+    /// Accesses of pages, without changes.
     pub accesses: u64,
     /// Changes of pages.
     pub changes: u64,
-    /// What of the trace is missing.
+    /// What is missing from the trace.
     pub missing: Missing,
     /// The trace's page size in bytes.
     pub page_size: u32,
@@ -101,10 +102,10 @@ struct Preparing {
     visits: Visits,
     backends: HashMap<u32, u32>,
     blocks: Vec<u64>,
-    /// What facts say of a relation's main fork before its first access.
+    /// The size of a relation's main fork before its first access, from facts.
     known_blocks: HashMap<Stream, u64>,
     accesses: Accesses,
-    /// Those that come before what was not read yet.
+    /// Events before the part that has not been read.
     events: Vec<Event>,
     totals: Totals,
 }
@@ -146,7 +147,7 @@ impl Preparing {
                     if many == 0 {
                         events.append(&mut self.events);
                     } else if !self.events.is_empty() {
-                        break; // they come before the next batch
+                        break; // these events precede the next batch
                     }
                 }
                 None => break,
@@ -201,7 +202,7 @@ impl Preparing {
             .streams
             .iter()
             .map(|&stream| {
-                // The same number in each of them.
+                // The same number in every replicate.
                 let numbered = everywhere.iter_mut().map(|numbers| numbers.stream(stream));
                 numbered.max().unwrap_or(0)
             })
@@ -256,14 +257,14 @@ impl Preparing {
     }
 }
 
-/// Whether it is no access of its own, but what was done with a page that was accessed.
+/// Whether it is no access of its own, but a change of a page that was accessed.
 #[inline]
 pub(super) const fn is_change(how: u8) -> bool {
     Kind::of(how).changes()
 }
 
-/// How a page of 2^level blocks is accessed where one of them is: a new block that is not its first is in a page that is
-/// there already.
+/// How a page of 2^level blocks is accessed when one of its blocks is: a new block that is not the page's first is in a
+/// page that already exists.
 #[inline]
 pub(super) fn merged(how: u8, block: u32, level: u32) -> u8 {
     if block & ((1 << level) - 1) != 0 && Kind::of(how) == Kind::Extend {
@@ -273,9 +274,9 @@ pub(super) fn merged(how: u8, block: u32, level: u32) -> u8 {
     }
 }
 
-/// Runs a trace through all of them, one pass, on so many threads. The next accesses are read meanwhile.
+/// Runs a trace through all consumers, in one pass, on this many threads. The next accesses are read meanwhile.
 ///
-/// `goes_on` is told the accesses so far now and then, and stops it by returning false.
+/// `goes_on` regularly gets the accesses so far, and stops the run by returning false.
 ///
 /// # Errors
 /// The trace cannot be read, it touches too many pages, or it was stopped.
@@ -288,7 +289,7 @@ pub fn run<R: Read + Send, C: Consumer>(
     run_sampled(reader, Sample::default(), consumers, threads, goes_on)
 }
 
-/// As `run` with a sample of the trace: with n replicates, each consumer takes the one of its place modulo n.
+/// As `run` with a sample of the trace: with n replicates, each consumer gets the one of its index modulo n.
 ///
 /// # Errors
 /// As `run`.
@@ -300,7 +301,7 @@ pub fn run_sampled<R: Read + Send, C: Consumer>(
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Totals, Error> {
     let mut preparing = Preparing::new(sample);
-    // One prepares; more than the others have consumers would wait.
+    // One thread prepares; more than one per consumer in addition would be idle.
     let threads = threads.get().min(consumers.len() + 1);
     let empty = || -> Vec<Batch> { (0..sample.replicates()).map(|_| Batch::default()).collect() };
     let (mut current, mut next) = (empty(), empty());

@@ -1,23 +1,23 @@
-//! Where each page of a sample was accessed last.
+//! The last access of each page of a sample.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// Of larger samples an array by page takes less memory than a hash table, which has up to 20 bytes an entry.
+/// For larger samples an array by page uses less memory than a hash table, which has up to 20 bytes per entry.
 const SPARSE_BELOW: f64 = 0.15;
 
-/// By page the place of its last access, from 1 on; 0 for none.
+/// By page the position of its last access, from 1 on; 0 for none.
 pub(super) enum Latest {
-    /// By number of page: 4 bytes for each page of the trace.
+    /// By page number: 4 bytes for each page of the trace.
     Dense(Vec<u32>),
-    /// Of the pages in the sample only.
+    /// For the pages in the sample only.
     Sparse(HashMap<u32, u32, BuildHasherDefault<Mixing>>),
 }
 
 impl Latest {
-    /// For a sample of this part of the pages.
+    /// For a sample of this fraction of the pages.
     pub(super) fn of(rate: f64) -> Self {
         if rate < SPARSE_BELOW {
             Self::Sparse(HashMap::default())
@@ -26,7 +26,7 @@ impl Latest {
         }
     }
 
-    /// Notes a place, and returns the one before.
+    /// Records a position, and returns the previous one.
     #[inline]
     pub(super) fn replace(&mut self, page: u32, place: u32) -> u32 {
         match self {
@@ -42,7 +42,7 @@ impl Latest {
     }
 }
 
-/// Numbers of pages are no secret and chosen by nobody: a multiplication mixes them well enough.
+/// Page numbers are neither secret nor chosen by an attacker: a multiplication mixes them well enough.
 #[derive(Default)]
 pub(super) struct Mixing(u64);
 

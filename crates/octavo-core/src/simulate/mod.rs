@@ -1,5 +1,5 @@
-//! What any cache would have done with the accesses of a trace: LRU of every size in one pass, PostgreSQL's buffer
-//! manager and the textbook policies at one size, for pages of the trace's size and of others.
+//! Simulation of caches with the accesses of a trace: LRU of every size in one pass, PostgreSQL's buffer manager and
+//! the textbook policies at one size, for pages of the trace's size and of others.
 
 mod buffers;
 mod curve;

@@ -1,5 +1,5 @@
-//! Pages as numbers without gaps, so that caches are arrays and not hash tables. 64 neighbouring blocks of the trace
-//! get 64 numbers in a row: shifted right by k they are the numbers of the pages that 2^k blocks make.
+//! Page numbers without gaps, so that caches are arrays and not hash tables. 64 neighbouring blocks of the trace get 64
+//! successive numbers: shifted right by k they are the numbers of pages of 2^k blocks.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ pub const LEVELS: u32 = 7;
 
 const CHUNK_BITS: u32 = LEVELS - 1;
 const NONE: u32 = u32::MAX;
-/// Pages cut into 32 still have numbers of 32 bits.
+/// Pages split into 32 still have 32-bit numbers.
 const MOST_CHUNKS: u32 = 1 << 21;
-/// A table by block is no longer than this, and than four times the chunks in it.
+/// A table by block is no longer than this, or than four times the number of chunks in it.
 const FIRST_TABLE: u64 = 16;
 
 #[derive(Default)]
@@ -27,14 +27,14 @@ pub(super) struct Numbers {
     streams: HashMap<Stream, u32>,
     places: Vec<Place>,
     chunks: u32,
-    /// Chunks that were numbered since the last `take_new`: their streams and places there, in the order of numbers.
+    /// Chunks numbered since the last `take_new`: their streams and positions there, in the order of numbers.
     new: Vec<(u32, u64)>,
 }
 
 impl Numbers {
-    /// So many lower bits of a page's number are its place among neighbours.
+    /// The number of lower bits of a page number that are its position in its chunk.
     pub(super) const CHUNK_BITS: u32 = CHUNK_BITS;
-    /// Those bits.
+    /// The mask of those bits.
     pub(super) const IN_CHUNK: u32 = (1 << CHUNK_BITS) - 1;
 
     /// A number for the stream.
@@ -47,14 +47,14 @@ impl Numbers {
         number
     }
 
-    /// Makes room for streams that somebody else has numbered, up to this one.
+    /// Makes room for streams that were numbered elsewhere, up to this one.
     pub(super) fn make_room(&mut self, stream: u32) {
         while self.places.len() <= stream as usize {
             self.places.push(Place::default());
         }
     }
 
-    /// The number of a page. None when there are too many: 2^27.
+    /// The number of a page. None if there are too many: 2^27.
     #[inline]
     pub(super) fn page(&mut self, stream: u32, block: u64) -> Option<u32> {
         let place = &mut self.places[stream as usize];
@@ -81,7 +81,7 @@ impl Numbers {
         Some(number << CHUNK_BITS | (block as u32 & ((1 << CHUNK_BITS) - 1)))
     }
 
-    /// 64 numbers in a row that are of no stream's pages: the first of them. None when there are too many.
+    /// 64 successive numbers that belong to no stream's pages: the first of them. None if there are too many.
     pub(super) fn others(&mut self) -> Option<u32> {
         if self.chunks == MOST_CHUNKS {
             return None;
@@ -90,12 +90,12 @@ impl Numbers {
         Some((self.chunks - 1) << CHUNK_BITS)
     }
 
-    /// Moves the streams and places of chunks that were numbered since the last time behind those in `into`.
+    /// Appends the streams and positions of chunks that were numbered since the last call to `into`.
     pub(super) fn take_new(&mut self, into: &mut Vec<(u32, u64)>) {
         into.append(&mut self.new);
     }
 
-    /// The same where nobody wants them.
+    /// The same, discarding them.
     pub(super) fn forget_new(&mut self) {
         self.new.clear();
     }

@@ -1,18 +1,18 @@
-//! A part of a trace's pages as several smaller traces.
+//! A fraction of a trace's pages as several smaller traces.
 
 use super::pages::Numbers;
 
-/// Groups of neighbouring extents of which each smaller trace has one are no larger.
+/// The largest group of neighbouring extents of which each smaller trace has one.
 const LARGEST: u32 = 64;
 
-/// Which pages of a trace are simulated: all of them, or several disjoint samples (replicates), each of which is a trace
-/// of its own, smaller by the same factor. Servers with caches that are as much smaller do with a replicate what the
-/// whole ones do with all pages (miniature simulation: Waldspurger et al., USENIX ATC 2017), and how much the replicates
-/// differ tells the error (interpenetrating samples: Mahalanobis 1946).
+/// Which pages of a trace are simulated: all of them, or several disjoint samples (replicates), each of which is a
+/// trace of its own, smaller by the same factor. Servers with caches that are smaller by this factor do with a
+/// replicate what full-size ones do with all pages (miniature simulation: Waldspurger et al., USENIX ATC 2017), and the
+/// differences between the replicates give the error (interpenetrating samples: Mahalanobis 1946).
 ///
-/// What is sampled are extents of 64 blocks, so that blocks of all sizes, neighbours that are written at once, and
-/// readahead have what is near them. Of each `scale` extents in a row a replicate has one, drawn at random, and it becomes
-/// the next extent of a smaller file: so a scan is a scan there, and a file grows at its end.
+/// The unit of sampling is an extent of 64 blocks, so that blocks of all sizes, neighbours that are written together,
+/// and readahead keep their surroundings. Of each `scale` successive extents a replicate has one, drawn at random, and
+/// it becomes the next extent of a smaller file: so a scan remains a scan, and a file grows at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     scale: u32,
@@ -30,26 +30,27 @@ impl Default for Sample {
 }
 
 impl Sample {
-    /// So many replicates, each with a `scale`-th of the pages: a power of two up to 64. None where there are not so many.
+    /// `replicates` samples, each with a `scale`-th of the pages: a power of two up to 64. None if there cannot be so
+    /// many.
     #[must_use]
     pub fn new(replicates: u32, scale: u32) -> Option<Self> {
         let is_possible = scale.is_power_of_two() && scale <= LARGEST;
         (is_possible && (1..=scale).contains(&replicates)).then_some(Self { scale, replicates })
     }
 
-    /// How many smaller traces there are.
+    /// The number of smaller traces.
     #[must_use]
     pub const fn replicates(self) -> usize {
         self.replicates as usize
     }
 
-    /// A replicate has one page of so many.
+    /// A replicate has one of this many pages.
     #[must_use]
     pub const fn scale(self) -> u64 {
         self.scale as u64
     }
 
-    /// The replicate that has a block, and its number there.
+    /// The replicate that contains a block, and the block's number there.
     #[inline]
     pub(super) fn place(self, stream: u32, block: u64) -> Option<(usize, u64)> {
         if self.scale == 1 {
@@ -62,7 +63,7 @@ impl Sample {
         (rank < self.replicates).then_some((rank as usize, group << Numbers::CHUNK_BITS | within))
     }
 
-    /// How many of a stream's blocks a replicate has.
+    /// The number of a stream's blocks in a replicate.
     pub(super) fn length(self, stream: u32, blocks: u64, replicate: usize) -> u64 {
         if self.scale == 1 {
             return blocks;
@@ -76,7 +77,7 @@ impl Sample {
         group * extent + rest.saturating_sub(drawn * extent).min(extent)
     }
 
-    /// The extents of a group in random order: a permutation of 0 to `scale` - 1 for each group.
+    /// The extents of a group in random order: a permutation of 0 to `scale` - 1 per group.
     #[inline]
     fn rank(self, stream: u32, group: u64, place: u32) -> u32 {
         // The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -88,7 +89,7 @@ impl Sample {
         bits ^= bits >> 31;
         let [first, factor, second] = [bits as u32, (bits >> 16) as u32, (bits >> 32) as u32];
         let mut place = (place ^ first) & (self.scale - 1);
-        // Odd factors and shifted bits are permutations of so many bits.
+        // Odd factors and shifts are permutations of numbers with this many bits.
         place ^= place >> 1;
         (place.wrapping_mul(factor | 1) ^ second) & (self.scale - 1)
     }
@@ -135,7 +136,7 @@ mod tests {
         }
         for row in times {
             assert_eq!(row.iter().sum::<u32>(), 8000);
-            // Expected are 250 each; five standard deviations.
+            // 250 each are expected; five standard deviations.
             assert!(row.iter().all(|&one| one.abs_diff(250) < 80), "{row:?}");
         }
     }

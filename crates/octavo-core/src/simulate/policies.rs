@@ -1,10 +1,10 @@
-//! The textbook policies at one capacity, each as libCacheSim has it, to compare with.
+//! The textbook policies at one capacity, each as in libCacheSim, for comparison.
 
 const NONE: u32 = u32::MAX;
 
 /// A cache of a fixed number of pages.
 pub trait Cache {
-    /// Accesses a page. Returns whether it was there; it is afterwards.
+    /// Accesses a page, which is in the cache afterwards. Returns whether it was there before.
     fn access(&mut self, page: u32) -> bool;
 }
 
@@ -16,7 +16,7 @@ fn slot(table: &mut Vec<u32>, page: u32) -> &mut u32 {
     &mut table[page]
 }
 
-/// The page that came first goes first.
+/// First in, first out.
 pub struct Fifo {
     slot_of: Vec<u32>,
     page_in: Vec<u32>,
@@ -52,7 +52,7 @@ impl Cache for Fifo {
     }
 }
 
-/// FIFO in which a page that was accessed since the hand passed gets another round (one bit).
+/// FIFO in which a page that was accessed since the hand passed it gets another round (one bit).
 pub struct Clock {
     slot_of: Vec<u32>,
     page_in: Vec<u32>,
@@ -95,11 +95,11 @@ impl Cache for Clock {
     }
 }
 
-/// The page that was not accessed for the longest time goes first.
+/// The least recently used page is evicted first.
 pub struct Lru {
     slot_of: Vec<u32>,
     page_in: Vec<u32>,
-    /// By slot: the neighbours in the order of access; one more slot stands between the oldest and the newest.
+    /// By slot: the neighbours in the order of access; an additional slot is between the oldest and the newest.
     newer: Vec<u32>,
     older: Vec<u32>,
     used: u32,
@@ -168,7 +168,7 @@ mod tests {
 
     use super::{super::StackDistances, *};
 
-    /// By lists, as the policies are defined. The oldest page is the first one.
+    /// With lists, by the definitions of the policies. The oldest page is the first one.
     fn naive(policy: &str, capacity: usize, pages: &[u32]) -> Vec<bool> {
         let mut list: Vec<(u32, bool)> = Vec::new();
         pages

@@ -1,5 +1,5 @@
-//! Bits that know how many of them are set behind a place: counts of 256, 16,384 and 1,048,576 bits. Setting a bit
-//! changes four numbers, counting reads a few cache lines. (A Fenwick tree reads and writes one line for each of its
+//! A bit set that counts the bits set after a position: with counts of 256, 16,384 and 1,048,576 bits. Setting a bit
+//! changes four numbers, counting reads a few cache lines. (A Fenwick tree reads and writes a line for each of its
 //! twenty-odd levels.)
 
 const GROUP: usize = 4; // words
@@ -14,11 +14,11 @@ pub(super) struct Ranks {
     tops: Vec<u32>,
 }
 
-/// What is a whole number of supers.
+/// The number of bits in a whole number of supers.
 pub(super) const STEP: usize = 64 * GROUP * SUPER;
 
 impl Ranks {
-    /// So many bits, a multiple of `STEP`, of which the first are set.
+    /// This many bits, a multiple of `STEP`, of which the first `set` are set.
     pub(super) fn with_first_set(length: usize, set: usize) -> Self {
         let words = length / 64;
         let groups = words / GROUP;
@@ -59,7 +59,7 @@ impl Ranks {
         self.words[bit / 64] >> (bit % 64) & 1 != 0
     }
 
-    /// Clears a bit that is set, and returns how many are set behind it.
+    /// Clears a bit that is set, and returns the number of bits set after it.
     #[inline]
     pub(super) fn clear_and_count_behind(&mut self, bit: usize) -> u32 {
         let word = bit / 64;
@@ -70,7 +70,7 @@ impl Ranks {
         self.count_behind(bit)
     }
 
-    /// How many bits are set behind this one.
+    /// The number of bits set after this one.
     #[inline]
     pub(super) fn count_behind(&self, bit: usize) -> u32 {
         let word = bit / 64;
@@ -95,7 +95,7 @@ impl Ranks {
         count
     }
 
-    /// The places of all bits that are set, in order.
+    /// The positions of all bits that are set, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(word, &bits)| {
             let mut left = bits;

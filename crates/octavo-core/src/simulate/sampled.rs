@@ -6,13 +6,13 @@ use super::{
     ranks::{Ranks, STEP},
 };
 
-/// Groups of sampled pages that tell the error.
+/// Groups of sampled pages, from which the error is estimated.
 const GROUPS: u32 = 32;
-/// Hot pages are looked for in every so manieth access of a batch.
+/// Every so many accesses of a batch, one is examined for hot pages.
 const GLANCE: usize = 32;
-/// A page with this part of a batch's accesses is hot.
+/// A page with this fraction of a batch's accesses is hot.
 const HOT: f64 = 0.0005;
-/// Fewer glances tell nothing.
+/// The fewest examined accesses that are meaningful.
 const FEWEST_GLANCES: usize = 1000;
 const MOST_HOT: usize = 4096;
 const ROOM: usize = 3;
@@ -27,7 +27,7 @@ const fn hint(mixed: u32) -> (usize, u64) {
     )
 }
 
-/// Which pages are in a sample: those whose number, well mixed, is in a range.
+/// Which pages are in a sample: those whose hashed number is in a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
     start: u32,
@@ -36,7 +36,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// About this part of all pages; another seed gives other pages. Rates from 1 on take every page.
+    /// About this fraction of all pages; another seed selects other pages. Rates from 1 on take every page.
     #[must_use]
     pub fn new(rate: f64, seed: u32) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Filter {
         }
     }
 
-    /// One of `parts` disjoint samples, which are together that of `new`: the one with the number `part`, from 0 on.
+    /// One of `parts` disjoint samples, which together are that of `new`: the one with the number `part`, from 0 on.
     #[must_use]
     pub fn part(rate: f64, seed: u32, part: u32, parts: u32) -> Self {
         if parts <= 1 {
@@ -56,7 +56,7 @@ impl Filter {
         let at = |part: u32| (whole * u64::from(part) / u64::from(parts)) as u32;
         Self {
             start: at(part),
-            // The end of the last one of all pages is 2^32, which is 0 here.
+            // The end of the last part of all pages is 2^32, which is 0 here.
             width: at(part + 1).wrapping_sub(at(part)),
             seed: seed.wrapping_mul(0x9e37_79b9),
         }
@@ -72,7 +72,7 @@ impl Filter {
         }
     }
 
-    /// The page's mixed number when it is in the sample.
+    /// The page's hashed number if it is in the sample.
     #[inline]
     #[must_use]
     pub fn takes(self, page: u32) -> Option<u32> {
@@ -97,7 +97,7 @@ impl Filter {
     }
 }
 
-/// Distances from 0 on in 64 steps an octave, each with the accesses at it.
+/// Distances from 0 on in 64 steps per octave, each with the number of its accesses.
 pub(super) mod scale {
     const STEPS: u32 = 64;
 
@@ -127,9 +127,9 @@ pub(super) mod scale {
 
 /// LRU stack distances of a sample of the pages: SHARDS with a fixed rate (Waldspurger et al., FAST 2015).
 ///
-/// A few pages get a large part of all accesses, such as the roots of indexes: whether they are in a sample by chance
-/// would decide about small caches. So hot pages are all taken, and count once; the others count for the pages that
-/// are not in the sample too. Capacities of fewer than ten sampled pages are not resolved.
+/// A few pages get a large part of all accesses, such as the roots of indexes: their being in a sample by chance would
+/// determine the result for small caches. So all hot pages are taken, and count once; the others also represent the
+/// pages outside the sample. Capacities of fewer than ten sampled pages are not resolved.
 pub struct SampledDistances {
     filter: Filter,
     latest: Latest,
@@ -137,7 +137,7 @@ pub struct SampledDistances {
     sampled: Ranks,
     hot: Ranks,
     is_hot: Vec<u64>,
-    /// By the lower bits of mixed numbers: whether there may be a hot page. It stays in the first-level cache.
+    /// By the lower bits of hashed numbers: whether there may be a hot page. It stays in the first-level cache.
     may_be_hot: Vec<u64>,
     hot_pages: usize,
     now: usize,
@@ -150,7 +150,7 @@ pub struct SampledDistances {
 }
 
 impl SampledDistances {
-    /// With this part of the pages.
+    /// With this fraction of the pages.
     #[must_use]
     pub fn new(filter: Filter) -> Self {
         Self {
@@ -172,7 +172,7 @@ impl SampledDistances {
         }
     }
 
-    /// Looks for hot pages among accesses that come next.
+    /// Searches for hot pages among the next accesses.
     pub fn look_ahead(&mut self, pages: impl Iterator<Item = u32>) {
         let mut seen: HashMap<u32, u32> = HashMap::new();
         let mut count = 0;
@@ -225,8 +225,8 @@ impl SampledDistances {
     fn take_hot(&mut self, page: u32) {
         let before = self.place(page);
         if before == 0 {
-            // Pages that were not in the sample before they became hot were accessed nonetheless: their distance is
-            // not known, and one access of so many is left out.
+            // Pages that were outside the sample until they became hot had been accessed before: their distance is not
+            // known, and one of many accesses is left out.
             self.distinct_hot += 1;
         } else {
             self.hot_accesses += 1;
@@ -250,7 +250,7 @@ impl SampledDistances {
         self.now += 1;
     }
 
-    /// Gives the page the present place, and returns one more than its last.
+    /// Sets the page's position to the current one, and returns one more than its last position.
     #[inline]
     fn place(&mut self, page: u32) -> u32 {
         if self.now == self.page_at.len() {
@@ -260,7 +260,7 @@ impl SampledDistances {
         self.latest.replace(page, self.now as u32 + 1)
     }
 
-    /// About how many pages were accessed since that place, whose bit is cleared.
+    /// The approximate number of pages accessed since that position, whose bit is cleared.
     #[inline]
     fn distance(&mut self, place: usize) -> u32 {
         let (mut sampled, mut hot) = (0, 0);
@@ -275,7 +275,7 @@ impl SampledDistances {
         distance.round().min(f64::from(1_u32 << 31)) as u32
     }
 
-    /// The hit ratio of every capacity, estimated; `accesses` are those of the whole trace.
+    /// The estimated hit ratio of every capacity; `accesses` are those of the whole trace.
     #[must_use]
     pub fn curve(&self, accesses: u64) -> Curve {
         let pages = self.distinct as f64 / self.filter.rate() + self.distinct_hot as f64;

@@ -4,20 +4,20 @@ use super::{
     study::touch,
 };
 
-/// Places for accesses are made for so many times the pages that there are, so that renumbering is rare.
+/// Positions for accesses are allocated for this many times the number of pages, so that renumbering is rare.
 const ROOM: usize = 3;
 
-/// Exact LRU stack distances (Mattson et al., IBM Systems Journal 9(2), 1970): one pass tells the hits of every
+/// Exact LRU stack distances (Mattson et al., IBM Systems Journal 9(2), 1970): one pass gives the hits of every
 /// capacity. An access hits an LRU cache of n pages when fewer than n other pages were accessed since the last time.
 ///
-/// Each page's latest access is a bit in the order of time; the distance is the number of bits behind the page's own.
-/// Memory: 4 bytes a page number, and about 15 bytes a page that was accessed.
+/// Each page's latest access is a bit in the order of time; the distance is the number of bits after the page's own.
+/// Memory: 4 bytes per page number, and about 15 bytes per accessed page.
 #[derive(Default)]
 pub struct StackDistances {
-    /// By page: one more than the place of its latest access; 0 for never.
+    /// By page: one more than the position of its latest access; 0 for never.
     latest: Vec<u32>,
     bits: Ranks,
-    /// By place: the page.
+    /// By position: the page.
     page_at: Vec<u32>,
     now: usize,
     distinct: usize,
@@ -25,7 +25,7 @@ pub struct StackDistances {
 }
 
 impl StackDistances {
-    /// Nothing accessed yet.
+    /// Without any access.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -41,13 +41,13 @@ impl StackDistances {
         distance
     }
 
-    /// Looks up pages that will be accessed soon.
+    /// Prefetches the entries of pages that will be accessed soon.
     #[inline]
     pub(super) fn touch(&self, pages: impl Iterator<Item = u32>) {
         touch(&self.latest, pages);
     }
 
-    /// The same without counting it.
+    /// The same without counting the access.
     #[inline]
     fn distance(&mut self, page: u32) -> Option<u32> {
         if self.now == self.bits.len() {
@@ -79,13 +79,13 @@ impl StackDistances {
         self.hits[distance] += 1;
     }
 
-    /// How many pages were accessed.
+    /// The number of pages that were accessed.
     #[must_use]
     pub const fn distinct(&self) -> usize {
         self.distinct
     }
 
-    /// Accesses of pages accessed before, by distance.
+    /// Accesses of pages that were accessed before, by distance.
     #[must_use]
     pub fn hits(&self) -> &[u64] {
         &self.hits
@@ -97,7 +97,7 @@ impl StackDistances {
         Curve::exact(&self.hits, accesses, self.distinct as u64)
     }
 
-    /// Gives the latest accesses the first places, in their order.
+    /// Renumbers the latest accesses from the first position on, in their order.
     fn renumber(&mut self) {
         for (place, old) in self.bits.places().enumerate() {
             let page = self.page_at[old];

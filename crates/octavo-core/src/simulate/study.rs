@@ -4,11 +4,11 @@ use super::{
 };
 use crate::trace::EventKind;
 
-/// So many pages are looked up at once before they are accessed one after the other: memory answers many questions in
-/// the time of one.
+/// The number of pages that are prefetched together before they are accessed one after another: their memory latencies
+/// overlap.
 const AHEAD: usize = 64;
 
-/// Reads entries of a table, so that they are in the processor's cache.
+/// Reads entries of a table, so that they are in the CPU's cache.
 #[inline]
 pub(super) fn touch(table: &[u32], pages: impl Iterator<Item = u32>) {
     let sum = pages.fold(0_u32, |sum, page| {
@@ -17,21 +17,22 @@ pub(super) fn touch(table: &[u32], pages: impl Iterator<Item = u32>) {
     std::hint::black_box(sum);
 }
 
-/// How the trace's pages become pages of another size.
+/// How the trace's pages are converted to pages of another size.
 pub enum Pages {
     /// 2^k neighbours are one page.
     Merged(u32),
-    /// Each is so many pages, of which an access needs one: another each time, which spreads accesses as far as can be.
+    /// Each is this many pages, of which an access needs one: a different one each time, which spreads accesses as far
+    /// as possible.
     Split {
         /// At most 32.
         parts: u8,
-        /// By page: the part that is next.
+        /// By page: the next part.
         turns: Vec<u8>,
     },
 }
 
 impl Pages {
-    /// Pages that are a part of those of the trace.
+    /// Pages that are a fraction of those of the trace.
     #[must_use]
     pub const fn split(parts: u8) -> Self {
         Self::Split {
@@ -40,7 +41,7 @@ impl Pages {
         }
     }
 
-    /// Hot pages are those of the trace's size at least: what is split has none.
+    /// Hot pages have at least the trace's size: split pages have none.
     fn look_ahead(&self, batch: &Batch, stack: &mut SampledDistances) {
         if let Self::Merged(level) = self {
             stack.look_ahead(batch.page.iter().map(|&page| page >> level));

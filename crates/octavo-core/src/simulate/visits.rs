@@ -4,7 +4,7 @@ use crate::trace::{Kind, Strategy};
 /// A page: its stream and its number there.
 type Page = (u32, u64);
 
-/// What a backend has done so far.
+/// The visits and scans of a backend so far.
 #[derive(Clone, Default)]
 struct Seen {
     visited: Option<Page>,
@@ -13,7 +13,7 @@ struct Seen {
     scans: u32,
 }
 
-/// By backend: how many pages it has visited, and how many scans it has begun. Accesses of one page in a row are one
+/// By backend: how many pages it has visited, and how many scans it has begun. Successive accesses of one page are one
 /// visit; scans and new pages are none. A scan begins in another relation, or at an earlier block.
 #[derive(Default)]
 pub(super) struct Visits(Vec<Seen>);

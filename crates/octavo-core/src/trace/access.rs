@@ -1,8 +1,8 @@
-/// How many accesses a frame holds at most.
+/// The most accesses in a frame.
 pub const MOST_IN_A_BLOCK: usize = 65_536;
 
-/// A fork of a relation: what block numbers count in. In a trace of block devices `space` and `database` are the numbers
-/// of one (major, minor); in one of files `relation` counts them.
+/// A fork of a relation, in which block numbers count. In a trace of block devices `space` and `database` are the
+/// device's numbers (major, minor); in a trace of files `relation` is the file's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stream {
     /// The tablespace's OID.
@@ -15,31 +15,31 @@ pub struct Stream {
     pub fork: u8,
 }
 
-/// What was done with the page.
+/// What the access did with the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// It was read: from the cache or into it.
+    /// Read: from the cache or into it.
     #[default]
     Read,
-    /// It is a new page at the relation's end.
+    /// A new page at the relation's end.
     Extend,
-    /// It was changed.
+    /// Changed.
     Change,
-    /// It was changed, and the whole page went into the WAL.
+    /// Changed, with a full-page image in the WAL.
     FullPageImage,
-    /// It was read by a backend that had it pinned already, which PostgreSQL counts as no further use of the buffer.
+    /// Read by a backend that had already pinned it, which PostgreSQL does not count as another use of the buffer.
     Pin,
 }
 
-/// How PostgreSQL chose the buffer (BufferAccessStrategy), where the trace says so.
+/// How PostgreSQL chose the buffer (BufferAccessStrategy), if the trace contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// The ordinary one.
+    /// The normal strategy.
     #[default]
     Normal,
     /// A sequential scan; a ring is used when the relation is larger than a quarter of shared_buffers.
     BulkRead,
-    /// COPY, CREATE TABLE AS and the like.
+    /// COPY, CREATE TABLE AS and similar commands.
     BulkWrite,
     /// VACUUM.
     Vacuum,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// Of the lower half of a byte; what a later version may add counts as a read.
+    /// From the lower half of a byte; unknown kinds of later versions count as a read.
     #[must_use]
     pub const fn of(byte: u8) -> Self {
         match byte & 15 {
@@ -76,7 +76,7 @@ impl Kind {
         matches!(self, Self::Read | Self::Pin)
     }
 
-    /// Whether it follows an access that brought the page.
+    /// Whether it follows an access of the same page.
     #[must_use]
     pub const fn changes(self) -> bool {
         matches!(self, Self::Change | Self::FullPageImage)
@@ -95,7 +95,7 @@ impl Strategy {
         }
     }
 
-    /// Of the upper half of a byte.
+    /// From the upper half of a byte.
     #[must_use]
     pub const fn of(byte: u8) -> Self {
         match byte >> 4 {
@@ -112,19 +112,19 @@ impl Strategy {
 pub struct Access {
     /// Microseconds since the trace began.
     pub time: u64,
-    /// Who: any number that differs between processes.
+    /// The process: any number that differs between processes.
     pub backend: u32,
-    /// Where.
+    /// The stream.
     pub stream: Stream,
-    /// Which page of the stream.
+    /// The page's number in the stream.
     pub block: u64,
-    /// What was done.
+    /// What the access did.
     pub kind: Kind,
     /// How the buffer was chosen.
     pub strategy: Strategy,
 }
 
-/// The accesses of one frame, by columns. `stream` and `backend` are places in the tables `streams` and `backends`.
+/// The accesses of one frame, by columns. `stream` and `backend` are indexes into the tables `streams` and `backends`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// Every stream that occurs.
@@ -133,9 +133,9 @@ pub struct Accesses {
     pub backends: Vec<u32>,
     /// Microseconds since the trace began.
     pub time: Vec<u64>,
-    /// Places in `backends`.
+    /// Indexes into `backends`.
     pub backend: Vec<u32>,
-    /// Places in `streams`.
+    /// Indexes into `streams`.
     pub stream: Vec<u32>,
     /// Block numbers.
     pub block: Vec<u64>,
@@ -144,7 +144,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// How many there are.
+    /// The number of accesses.
     #[must_use]
     pub fn len(&self) -> usize {
         self.block.len()
@@ -156,7 +156,7 @@ impl Accesses {
         self.block.is_empty()
     }
 
-    /// One of them. Panics when there are not so many.
+    /// One of them. Panics if the index is out of range.
     #[must_use]
     pub fn get(&self, place: usize) -> Access {
         Access {

@@ -1,23 +1,24 @@
-//! Records that the backends of a tracing build append to files of their own: pg_trace.h of `octavo build --traced`.
+//! Records that the backends of a tracing build append to their own files: pg_trace.h of `octavo build --traced`.
 
 use std::collections::HashMap;
 
 use super::{Access, Event, EventKind, Kind, ProbeLines, Strategy, Stream};
 
-/// Bytes of a record: a block, what it is, and a time that is never zero.
+/// Bytes of a record: a block, its kind, and a time that is never zero.
 const RECORD: usize = 16;
 const STREAM_BITS: u32 = 18;
 const CHECKPOINT: u8 = 16;
 const WRITTEN: u8 = 17;
 const STREAM: u8 = 32;
-/// Relations of all files together, and events that wait for their time: no server has more. The rest makes no sense.
+/// Limits for the relations of all files together, and for pending events: no server has more. Further ones are counted
+/// as invalid.
 const MOST_NAMED: usize = 1 << 22;
 const MOST_EVENTS: usize = 1 << 16;
 
-/// What was read of the files so far.
+/// The state of reading the files.
 #[derive(Default)]
 pub struct BackendRecords {
-    /// Of each file, by number: tablespace, database and relation.
+    /// By file number: tablespace, database and relation.
     streams: HashMap<u64, HashMap<u32, Stream>>,
     named: usize,
     events: Vec<(u64, EventKind, u64)>,
@@ -25,7 +26,7 @@ pub struct BackendRecords {
 }
 
 impl BackendRecords {
-    /// Takes the next records of a file, up to the first that is not written yet. Returns how many bytes that were.
+    /// Reads the next records of a file, up to the first that has not been written. Returns the number of bytes read.
     pub fn feed(&mut self, file: u64, backend: u32, bytes: &[u8], into: &mut ProbeLines) -> usize {
         let mut taken = 0;
         for record in bytes.chunks_exact(RECORD) {
@@ -81,13 +82,13 @@ impl BackendRecords {
         taken
     }
 
-    /// Nothing more of this file comes.
+    /// Ends a file: no more records of it follow.
     pub fn forget(&mut self, file: u64) {
         let known = self.streams.remove(&file);
         self.named -= known.map_or(0, |known| known.len());
     }
 
-    /// Events up to a time in microseconds since `began` (nanoseconds), in their order.
+    /// Events up to a time in microseconds since `began` (nanoseconds), in order.
     pub fn take_events(&mut self, until: u64, began: u64) -> Vec<Event> {
         self.events.sort_by_key(|event| event.0);
         let micros = |time: u64| time.saturating_sub(began) / 1000;
@@ -104,7 +105,7 @@ impl BackendRecords {
             .collect()
     }
 
-    /// Records of relations that were not named before, since the last time: a damaged file.
+    /// The number of records of unnamed relations since the last call, which mean a damaged file.
     pub fn take_strays(&mut self) -> u64 {
         std::mem::take(&mut self.strays)
     }

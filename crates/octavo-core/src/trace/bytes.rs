@@ -1,13 +1,13 @@
-//! Numbers and texts as bytes. Reading never goes past the end.
+//! Numbers and texts as bytes. Reading never passes the end.
 
 use super::Error;
 
 pub(super) const SHORT: Error = Error::Malformed("unexpected end");
 
-/// Of a text in bytes.
+/// The longest text, in bytes.
 const MOST_TEXT: usize = 60_000;
 
-/// LEB128: seven bits a byte, the lowest first.
+/// LEB128: seven bits per byte, the lowest first.
 pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 128 {
         bytes.push(number as u8 | 128);
@@ -16,7 +16,7 @@ pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// A text, or the beginning of a very long one.
+/// Writes a text, or the beginning of a very long one.
 pub(super) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     let text = &text[..(0..=text.len().min(MOST_TEXT))
         .rev()
@@ -26,7 +26,7 @@ pub(super) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// What is left to be read.
+/// The bytes that have not been read.
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -1,4 +1,4 @@
-//! CRC-32C (Castagnoli, RFC 3720 appendix B.4), eight bytes a step.
+//! CRC-32C (Castagnoli, RFC 3720 appendix B.4), eight bytes per step.
 
 const POLYNOMIAL: u32 = 0x82f6_3b78; // 0x1edc6f41, bits reversed
 

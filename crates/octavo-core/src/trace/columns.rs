@@ -1,8 +1,9 @@
-//! The accesses of a frame as bytes. Each column is foretold from what came before, and only what differs costs bits.
+//! The accesses of a frame as bytes. Each column is predicted from earlier values, and only deviations cost bits.
 //!
-//! A backend repeats itself: after a stream it goes where it went last time from there, and in an index it comes from
-//! the root again. So the next stream is foretold by the backend's stream and how long it has been there, and a block
-//! either by the last one read at that point or by the backend's own last one, whichever has been nearer so far.
+//! A backend repeats itself: after a stream it goes where it went last time from there, and in an index it starts from
+//! the root again. So the next stream is predicted from the backend's stream and the number of its accesses there, and
+//! a block either from the last one read at that point or from the backend's own last one, whichever has been nearer so
+//! far.
 
 mod model;
 
@@ -22,11 +23,11 @@ const TIME: usize = 3;
 const HOW: usize = 4;
 const COLUMNS: usize = 5;
 
-/// The first context of each column, and how many there are in all.
+/// The first context of each column, and the total number of contexts.
 const CONTEXTS_OF: [usize; COLUMNS] = [0, 1, 17, 29, 31];
 const CONTEXTS: usize = 39;
 
-/// Stands for what does not fit a symbol; 32 bits follow.
+/// Stands for a value that does not fit into a symbol; 32 bits follow.
 const ESCAPE: u8 = 255;
 /// A difference as a symbol (sign and number of bits), and the bits below the highest.
 #[inline]
@@ -57,7 +58,7 @@ fn join(symbol: u8, bits: &mut BitReader<'_>) -> Result<i64, Error> {
     })
 }
 
-/// Gathers the accesses of one frame.
+/// Collects the accesses of one frame.
 pub(super) struct Gatherer {
     accesses: Accesses,
     streams: HashMap<Stream, u32>,
@@ -101,7 +102,7 @@ impl Gatherer {
             .push(access.kind.number() | access.strategy.number() << 4);
     }
 
-    /// The payload of a frame with all that was gathered, which is forgotten.
+    /// The payload of a frame with all collected accesses, which are then discarded.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let payload = encode_accesses(&self.accesses);
         self.accesses.clear();
@@ -200,7 +201,7 @@ fn encode_accesses(accesses: &Accesses) -> Vec<u8> {
     payload
 }
 
-/// A place in a table as a symbol from `first` on, or the escape and the place as bits.
+/// An index in a table as a symbol from `first` on, or the escape and the index as bits.
 fn small(place: usize, first: usize, bits: &mut BitWriter) -> u8 {
     if place + first < usize::from(ESCAPE) {
         (place + first) as u8
@@ -219,7 +220,7 @@ fn large(symbol: u8, first: usize, bits: &mut BitReader<'_>) -> usize {
     }
 }
 
-/// Reads a frame's payload with `count` accesses into `into`. Whatever the bytes are it returns or says what is wrong.
+/// Decodes a frame's payload with `count` accesses into `into`. For any bytes it returns or describes the error.
 pub(super) fn decode(payload: &[u8], count: u32, into: &mut Accesses) -> Result<(), Error> {
     into.clear();
     let count = count as usize;

@@ -1,19 +1,19 @@
-//! Symbols as numbers of bits that follow their frequency: range asymmetric numeral systems (Duda, arXiv:1311.2540),
-//! one state a column so that columns are decoded at the same time, all in one sequence of 16-bit words. And bits as
-//! they are, for what has no pattern.
+//! Symbols encoded with a number of bits that depends on their frequency: range asymmetric numeral systems (Duda,
+//! arXiv:1311.2540), one state per column so that columns are decoded at the same time, all in one sequence of 16-bit
+//! words. And raw bits, for data without a pattern.
 
 use super::{
     Error,
     bytes::{Cursor, SHORT, put_number},
 };
 
-/// Frequencies are parts of 2^11: a table of decoding fits the first-level cache.
+/// Frequencies are fractions of 2^11: a decoding table fits into the first-level cache.
 const PRECISION: u32 = 11;
 const WHOLE: u32 = 1 << PRECISION;
 /// States are at least this, so that a step takes at most one word.
 const LOWEST: u32 = 1 << 16;
 
-/// How often each symbol occurs in one context, made so that they add up to `WHOLE` (or nothing occurs).
+/// The frequency of each symbol in one context, adjusted so that the sum is `WHOLE` (or 0 if no symbol occurs).
 #[derive(Clone)]
 pub(super) struct Frequencies([u32; 256]);
 
@@ -29,7 +29,7 @@ impl Frequencies {
                 *part = ((u64::from(count) * u64::from(WHOLE) / total) as u32).max(1);
             }
         }
-        // Rounding leaves a difference: the most frequent symbols bear it, which costs least.
+        // Rounding leaves a difference: the most frequent symbols absorb it, which costs least.
         let mut sum: u32 = parts.iter().sum();
         while sum != WHOLE {
             let most = (0..256).max_by_key(|&symbol| parts[symbol]).unwrap_or(0);
@@ -78,7 +78,7 @@ impl Frequencies {
         Ok((count > 0).then_some(Self(parts)))
     }
 
-    /// For each part of `WHOLE` the symbol, its frequency and its place in it: 8, 12 and 11 bits.
+    /// For each entry of `WHOLE` the symbol, its frequency and its position in it: 8, 12 and 11 bits.
     fn fill(&self, table: &mut [u32]) {
         let mut slots = table.iter_mut();
         for (symbol, &part) in self.0.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Frequencies {
     }
 }
 
-/// A symbol to be written: of which column, in which context.
+/// A symbol to be written, with its column and its context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Symbol {
     pub(super) column: u8,
@@ -128,7 +128,7 @@ pub(super) fn encode(symbols: &[Symbol], frequencies: &[Frequencies], columns: u
     words
 }
 
-/// Symbols come out in the order in which they were put in. After the last one `is_whole` tells whether all was there.
+/// Symbols are decoded in the order of encoding. After the last one `is_whole` returns whether the data was complete.
 pub(super) struct Decoder<'a, const COLUMNS: usize> {
     /// `WHOLE` entries for each context.
     tables: Vec<u32>,
@@ -139,7 +139,7 @@ pub(super) struct Decoder<'a, const COLUMNS: usize> {
 
 impl<'a, const COLUMNS: usize> Decoder<'a, COLUMNS> {
     pub(super) fn new(cursor: &mut Cursor<'a>, contexts: usize) -> Result<Self, Error> {
-        // Contexts that do not occur have a table of zeros: only a malformed frame asks for it.
+        // Contexts that do not occur have a table of zeros: only a malformed frame uses it.
         let mut tables = vec![WHOLE << 8; contexts << PRECISION];
         for table in tables.chunks_exact_mut(WHOLE as usize) {
             if let Some(each) = Frequencies::get(cursor)? {
@@ -191,7 +191,7 @@ impl<'a, const COLUMNS: usize> Decoder<'a, COLUMNS> {
     }
 }
 
-/// Bits as they are, the lowest of each number first.
+/// Raw bits, the lowest of each number first.
 #[derive(Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
@@ -223,7 +223,7 @@ impl BitWriter {
     }
 }
 
-/// Reads what a `BitWriter` wrote; zeros after the end, which `is_whole` tells.
+/// Reads the bits of a `BitWriter`; zeros after the end, which `is_whole` reports.
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
     bit: usize,

@@ -1,12 +1,12 @@
-//! What a trace says beside its accesses. An entry is a tag, its length and its fields, so that readers pass over tags
-//! of later versions.
+//! The facts in a trace, apart from its accesses. An entry is a tag, its length and its fields, so that readers can
+//! skip tags of later versions.
 
 use super::{
     Error,
     bytes::{Cursor, put_number, put_text},
 };
 
-/// A relation as the catalog describes it. Zero stands for what is not known.
+/// A relation as the catalog describes it. Zero stands for an unknown value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Relation {
     /// The tablespace's OID.
@@ -25,49 +25,49 @@ pub struct Relation {
     pub tuple_bytes: u32,
     /// In percent.
     pub fillfactor: u32,
-    /// With `--names` only.
+    /// Only with `--names`.
     pub name: Option<String>,
 }
 
-/// What was written to the WAL in a stretch of time. Zero stands for what is not known.
+/// What was written to the WAL in an interval. Zero stands for an unknown value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wal {
     /// Microseconds since the trace began.
     pub from: u64,
-    /// Where it ends.
+    /// The end of the interval.
     pub until: u64,
-    /// Of which records: resource manager and type, as pg_walinspect writes them (`Heap/UPDATE`); empty for all.
+    /// The kind of records: resource manager and type, as pg_walinspect writes them (`Heap/UPDATE`); empty for all.
     pub kind: String,
-    /// How many records.
+    /// The number of records.
     pub records: u64,
-    /// How many full-page images they hold.
+    /// The number of full-page images in them.
     pub images: u64,
     /// Bytes of the records, with their images.
     pub bytes: u64,
     /// Bytes of the images, as they are in the WAL.
     pub image_bytes: u64,
-    /// By how much the WAL grew: records, what aligns them, and page headers.
+    /// The growth of the WAL: records, their alignment, and page headers.
     pub growth: u64,
 }
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// A checkpoint began.
     CheckpointStart,
     /// A checkpoint ended; the count is the buffers that it wrote.
     CheckpointEnd,
-    /// So many transactions ended since the event before.
+    /// The number of transactions that ended since the previous event.
     Transactions,
-    /// So many accesses are known to be lost since the event before.
+    /// The number of accesses known to be lost since the previous event.
     Lost,
-    /// Bytes read from the device since the event before.
+    /// Bytes read from the device since the previous event.
     DeviceRead,
-    /// Bytes written to the device since the event before.
+    /// Bytes written to the device since the previous event.
     DeviceWritten,
-    /// Nothing was recorded from here on for so many microseconds.
+    /// Nothing was recorded from here on for this many microseconds.
     Pause,
-    /// Of a later version.
+    /// A kind of a later version.
     Other(u8),
 }
 
@@ -76,9 +76,9 @@ pub enum EventKind {
 pub struct Event {
     /// Microseconds since the trace began.
     pub time: u64,
-    /// What.
+    /// The kind.
     pub kind: EventKind,
-    /// How many.
+    /// The count.
     pub count: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fact {
-    /// Of the trace itself: `started`, `recorder`, `server_version` …
+    /// A property of the trace itself: `started`, `recorder`, `server_version` …
     Property(String, String),
     /// A setting of the server.
     Setting(String, String),
@@ -94,7 +94,7 @@ pub enum Fact {
     Relation(Relation),
     /// An event.
     Event(Event),
-    /// A stretch of WAL.
+    /// An interval of WAL.
     Wal(Wal),
 }
 
@@ -125,7 +125,7 @@ impl EventKind {
         }
     }
 
-    /// The word for it in tables and JSON; None of a later version's.
+    /// Its name in tables and JSON; None for a kind of a later version.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self {
@@ -208,7 +208,7 @@ impl Fact {
         bytes.extend_from_slice(&body);
     }
 
-    /// All entries of a frame that this version knows.
+    /// All entries of a frame whose tags this version knows.
     pub(super) fn all(payload: &[u8]) -> Result<Vec<Self>, Error> {
         let mut cursor = Cursor(payload);
         let mut found = Vec::new();

@@ -1,14 +1,14 @@
-//! What every frame begins with: 36 bytes, numbers little-endian.
+//! The header of every frame: 36 bytes, numbers little-endian.
 
 use super::{Error, checksum::crc32c};
 
-/// The version of the format that is written.
+/// The version of the format that this program writes.
 pub const VERSION: u8 = 1;
 
 pub(super) const MAGIC: [u8; 4] = [0xa7, b'O', b'c', b't'];
 pub(super) const HEADER: usize = 36;
-/// Longer payloads are none: no buffer grows beyond it, whatever a damaged file says. (65,536 accesses take 3.4 MB at
-/// most, each in a stream of its own.)
+/// The limit of a valid payload: no buffer grows beyond it, whatever a damaged file contains. (65,536 accesses take at
+/// most 3.4 MB, each in a stream of its own.)
 pub(super) const MOST_BYTES: u32 = 1 << 22;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ pub(super) struct Frame {
     pub(super) kind: FrameKind,
     pub(super) page_size: u32,
     pub(super) length: u32,
-    /// Accesses in this frame, and in all before it.
+    /// Accesses in this frame, and in all previous ones.
     pub(super) count: u32,
     pub(super) first: u64,
     pub(super) checksum: u32,
 }
 
-/// The page size as a trace holds it. Raises `PageSize` for what is no page size.
+/// The page size as a trace stores it. Returns the error `PageSize` for an invalid one.
 pub(super) fn page_size(size: u64) -> Result<u32, Error> {
     match u32::try_from(size) {
         Ok(small) if small.is_power_of_two() && (512..=1 << 20).contains(&small) => Ok(small),
@@ -78,7 +78,7 @@ impl Frame {
         bytes
     }
 
-    /// None when these bytes are no frame's beginning.
+    /// None if these bytes are not the header of a frame.
     pub(super) fn read(bytes: &[u8; HEADER]) -> Option<Self> {
         let word = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])

@@ -1,7 +1,7 @@
-//! Page accesses of a server, recorded: the format of `.octrace` files (docs/trace-format.md).
+//! Recorded page accesses of a server: the format of `.octrace` files (docs/trace-format.md).
 //!
-//! A file is a sequence of frames. Each has a checksum of its own and can be read without the others, so that a cut or
-//! damaged file gives everything that is whole, and the number of accesses that are missing.
+//! A file is a sequence of frames. Each has its own checksum and can be read without the others, so that from a
+//! truncated or damaged file all complete frames can be read, and the number of missing accesses is known.
 
 mod access;
 mod backend_records;

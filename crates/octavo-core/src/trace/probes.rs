@@ -1,33 +1,34 @@
-//! What bpftrace prints of PostgreSQL's probes, as accesses.
+//! Converts bpftrace's output for PostgreSQL's probes to accesses.
 
 use std::collections::HashMap;
 
 use super::{Access, Kind, Strategy, Stream};
 
-/// A backend that reads so many blocks in a row scans.
+/// The number of consecutive blocks from which on a backend's reads are a scan.
 const SCAN: usize = 64;
-/// Lines that are none of ours and are kept to be shown.
+/// The most unknown lines that are kept for display.
 const MOST_NOTES: usize = 20;
-/// Blocks that a relation grows by at once.
+/// The most blocks by which a relation grows at once.
 const MOST_AT_ONCE: u64 = 1024;
-/// Accesses that wait for earlier ones of others. With more of them, or times that cannot be, their order is as it is.
+/// The most accesses that wait for earlier ones of other backends. If there are more, or times are impossible, their
+/// order is left as it is.
 const MOST_PENDING: usize = 1 << 23;
 const LONGEST_LINE: usize = 4096;
-/// Of a page whose number the probe does not tell: P_NEW.
+/// The block number of a page whose number the probe does not report: P_NEW.
 const NEW_BLOCK: u64 = u32::MAX as u64;
 
-/// Lines `nanoseconds pid fork block tablespace database relation backend extended`, in any order: processors have
-/// buffers of their own.
+/// Lines `nanoseconds pid fork block tablespace database relation backend extended`, in any order: each CPU has a
+/// buffer of its own.
 pub struct ProbeLines {
     partial: Vec<u8>,
     pending: Vec<(u64, Access)>,
     lost: u64,
     notes: Vec<String>,
-    /// Of each stream the highest block so far.
+    /// By stream, the highest block so far.
     highest: HashMap<Stream, u64>,
-    /// Of larger relations scans are known, and not guessed from blocks in a row.
+    /// For larger relations scans are known, and not guessed from consecutive blocks.
     most_guessed: u64,
-    /// What each backend accessed last, where it is guessed which pages are pinned.
+    /// The last access of each backend, if pinned pages are guessed.
     last: Option<HashMap<u32, (Stream, u64)>>,
 }
 
@@ -46,8 +47,8 @@ impl Default for ProbeLines {
 }
 
 impl ProbeLines {
-    /// For a server that says which pages were pinned, and which strategy each access has, but none for scans of
-    /// relations up to so many blocks.
+    /// For a server that reports which pages were pinned, and the strategy of each access except scans of relations up
+    /// to this many blocks.
     #[must_use]
     pub fn knowing_scans(most_guessed: u64) -> Self {
         Self {
@@ -57,12 +58,12 @@ impl ProbeLines {
         }
     }
 
-    /// Takes an access at a time in nanoseconds.
+    /// Adds an access at a time in nanoseconds.
     pub(super) fn add(&mut self, time: u64, access: Access) {
         self.pending.push((time, access));
     }
 
-    /// Takes what was printed next, which may end within a line.
+    /// Adds the next part of the output, which may end within a line.
     pub fn feed(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             if let Some((b'\n', line)) = part.split_last() {
@@ -102,7 +103,7 @@ impl ProbeLines {
             backend,
             extend,
         ] = fields;
-        // Another backend than -1 is that of a temporary table, whose pages are in no shared buffer.
+        // A backend other than -1 is that of a temporary table, whose pages are not in shared buffers.
         if backend != -1 {
             return;
         }
@@ -123,7 +124,7 @@ impl ProbeLines {
             kind: if extend > 0 { Kind::Extend } else { Kind::Read },
             strategy: Strategy::Normal,
         };
-        // One probe tells of all blocks that were added at once.
+        // One probe reports all blocks that were added at once.
         for more in 0..(extend.max(0) as u64).clamp(1, MOST_AT_ONCE) {
             let block = if block == NEW_BLOCK {
                 block
@@ -146,8 +147,8 @@ impl ProbeLines {
         }
     }
 
-    /// The accesses up to so many nanoseconds before the latest one, in their order; times are microseconds since
-    /// `began`. Runs of blocks by one backend are marked as scans; the page that a backend accessed last is taken for
+    /// The accesses up to `keep` nanoseconds before the latest one, in order; times are microseconds since `began`.
+    /// Runs of blocks by one backend are marked as scans; the page that a backend accessed last is assumed to be
     /// pinned.
     pub fn take(&mut self, keep: u64, began: u64) -> Vec<Access> {
         self.pending.sort_by_key(|entry| entry.0);
@@ -178,7 +179,7 @@ impl ProbeLines {
         found
     }
 
-    /// A new block comes after the highest one that is known. False when none is.
+    /// Numbers a new block after the highest known one. Returns false if none is known.
     fn number(&mut self, access: &mut Access) -> bool {
         if access.block != NEW_BLOCK {
             let highest = self.highest.entry(access.stream).or_insert(access.block);
@@ -193,19 +194,19 @@ impl ProbeLines {
         })
     }
 
-    /// Lost accesses that bpftrace told since the last time.
+    /// The number of lost accesses that bpftrace reported since the last call.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// What else it printed since the last time.
+    /// The other lines that it printed since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 }
 
-/// A backend that reads the page again that it accessed last had it pinned: so do an index scan, the executor and
-/// heap_update, one after the other, with the page of a row.
+/// A backend that reads the page of its last access again had it pinned: an index scan, the executor and heap_update do
+/// this in turn with the page of a row.
 fn mark_pins(accesses: &mut [Access], last: &mut HashMap<u32, (Stream, u64)>) {
     for access in accesses {
         let before = last.insert(access.backend, (access.stream, access.block));
@@ -215,13 +216,13 @@ fn mark_pins(accesses: &mut [Access], last: &mut HashMap<u32, (Stream, u64)>) {
     }
 }
 
-/// A run of blocks by one backend is a scan, in streams for which that is to be guessed.
+/// A run of blocks by one backend is a scan, in streams in which scans are to be guessed.
 fn mark_scans(accesses: &mut [Access], guesses: impl Fn(Stream) -> bool) {
     let mut runs: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut scans = Vec::new();
     for (place, access) in accesses.iter().enumerate() {
         if access.stream.fork != 0 || access.kind.changes() {
-            continue; // a scan looks at the visibility map between its pages
+            continue; // a scan reads the visibility map between its pages
         }
         let run = runs.entry(access.backend).or_default();
         let goes_on = run.last().is_some_and(|&last| {

@@ -10,22 +10,22 @@ use super::{
 const CHUNK: usize = 1 << 18;
 const MOST_SEARCHES: u32 = 256;
 
-/// What a frame held.
+/// The contents of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// Facts.
     Facts(Vec<Fact>),
-    /// Accesses; they are in the columns that `Reader::next` was given.
+    /// Accesses, in the columns that `Reader::next` was given.
     Accesses,
 }
 
-/// The same with accesses as something else.
+/// The same with another representation of accesses.
 pub(super) enum Found<T> {
     Facts(Vec<Fact>),
     Accesses(T),
 }
 
-/// The accesses of a frame as they are in the file.
+/// The accesses of a frame as they are encoded in the file.
 pub(super) struct Encoded {
     pub(super) payload: Vec<u8>,
     count: u32,
@@ -38,18 +38,18 @@ impl Encoded {
     }
 }
 
-/// What of a trace is not there.
+/// What is missing from a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Accesses that were in frames which cannot be read, as far as later frames tell.
+    /// Accesses in unreadable frames, as far as later frames give their number.
     pub accesses: u64,
-    /// Bytes that belong to no whole frame.
+    /// Bytes that belong to no complete frame.
     pub bytes: u64,
-    /// The end is missing: nobody knows how many accesses followed.
+    /// The end is missing: the number of accesses after it is unknown.
     pub is_cut: bool,
 }
 
-/// Reads a trace as a stream, and over what is damaged.
+/// Reads a trace as a stream, skipping damaged parts.
 pub struct Reader<R: Read> {
     from: R,
     buffer: Vec<u8>,
@@ -87,15 +87,15 @@ impl<R: Read> Reader<R> {
         self.page_size
     }
 
-    /// What has been found missing so far; all of it once `next` has returned None.
+    /// What has been found missing so far; complete once `next` has returned None.
     pub const fn missing(&self) -> Missing {
         self.missing
     }
 
-    /// The next whole frame's content, or None at the end.
+    /// The next complete frame's contents, or None at the end.
     ///
     /// # Errors
-    /// What is read cannot be read, is no trace at all, or one of a later version.
+    /// If the input cannot be read, is not a trace, or is one of a later version.
     pub fn next(&mut self, accesses: &mut Accesses) -> Result<Option<Item>, Error> {
         let found = self.next_as(|payload, count| columns::decode(payload, count, accesses))?;
         Ok(found.map(|found| match found {
@@ -104,7 +104,7 @@ impl<R: Read> Reader<R> {
         }))
     }
 
-    /// The same with accesses that are not decoded yet.
+    /// The same with accesses that are not decoded.
     ///
     /// # Errors
     /// As `next`.
@@ -117,14 +117,14 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Accesses of `next_encoded` turned out to be none.
+    /// The accesses of `next_encoded` turned out to be invalid.
     pub(super) fn miss(&mut self, encoded: &Encoded) {
         self.frames = self.frames.saturating_sub(1);
         self.missing.bytes += (HEADER + encoded.payload.len()) as u64;
         self.missing.accesses = self.missing.accesses.saturating_add(encoded.count.into());
     }
 
-    /// Whether any frame so far was whole: else what was read is no trace.
+    /// Whether there was a complete frame so far: otherwise the input is not a trace.
     pub(super) const fn has_frames(&self) -> bool {
         self.frames > 0
     }
@@ -139,14 +139,14 @@ impl<R: Read> Reader<R> {
             };
             let payload_end = HEADER + frame.length as usize;
             if self.fill(payload_end)? < payload_end {
-                // Cut within this frame, or a header that was there by chance: whole frames may still follow.
+                // Truncated within this frame, or a header by chance: complete frames may still follow.
                 self.skip(1);
                 continue;
             }
             let payload = &self.buffer[self.start + HEADER..self.start + payload_end];
             if crc32c(payload) != frame.checksum || frame.first < self.expected {
-                // Bytes may be lost, so that another frame begins within this one; but such a search is not repeated
-                // without end over a file that was made to cost time.
+                // Bytes may be lost, so that another frame begins within this one; but the number of such searches is
+                // limited, because a file may be constructed to cost time.
                 self.searches += 1;
                 self.skip(if self.searches > MOST_SEARCHES {
                     payload_end
@@ -193,7 +193,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes to the next header that has its checksum, over whatever is before it. None when there is no more.
+    /// Skips to the next header with a valid checksum. None if there is no more.
     fn find_frame(&mut self) -> Result<Option<Frame>, Error> {
         loop {
             let there = self.fill(HEADER)?;
@@ -206,7 +206,7 @@ impl<R: Read> Reader<R> {
             if header.is_some() {
                 return Ok(header);
             }
-            // Up to the next byte that may begin one.
+            // Up to the next byte that may begin a frame.
             let next = ahead[1..]
                 .iter()
                 .position(|&byte| byte == MAGIC[0])
@@ -220,7 +220,7 @@ impl<R: Read> Reader<R> {
         self.missing.bytes += bytes as u64;
     }
 
-    /// Makes so many bytes available, or as many as there are. Returns how many are.
+    /// Makes this many bytes available, or as many as there are. Returns the number available.
     fn fill(&mut self, wanted: usize) -> Result<usize, Error> {
         while self.buffer.len() - self.start < wanted {
             if self.start > CHUNK {
@@ -328,7 +328,7 @@ mod tests {
         let whole = written(&parts);
         let first = written(&parts[..1]).len();
         let mut bytes = whole.clone();
-        bytes[first + 20] ^= 1; // behind the end frame of the shorter file: within the second frame of accesses
+        bytes[first + 20] ^= 1; // after the end frame of the shorter file: within the second frame of accesses
         let (found, _, missing) = read(&bytes).unwrap();
         assert_eq!(found.len(), 170);
         assert_eq!(missing.accesses, 50);

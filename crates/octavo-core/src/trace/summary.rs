@@ -9,17 +9,17 @@ use super::{
     reader::{Encoded, Found},
 };
 
-/// Frames that are decoded together, one after the other on each processor; fewer where they are large.
+/// The number of frames that are decoded together, one after another on each CPU; fewer if they are large.
 const FRAMES: usize = 32;
 const MOST_BYTES: usize = 16 << 20;
-/// Facts that a summary keeps, and bytes of text in them. A recorder writes one for each relation and setting, and about
-/// one a second of WAL.
+/// The limit of facts that a summary keeps, and of bytes of text in them. A recorder writes one for each relation and
+/// setting, and about one per second for WAL.
 const MOST_FACTS: Room = Room {
     facts: 1 << 20,
     text: 64 << 20,
 };
 
-/// How many facts there is memory for, and how many bytes of text.
+/// Limits for the number of facts, and for their bytes of text.
 #[derive(Clone, Copy)]
 struct Room {
     facts: usize,
@@ -39,7 +39,7 @@ impl Room {
     }
 }
 
-/// Bytes of the text in it.
+/// The bytes of its text.
 fn text_of(fact: &Fact) -> usize {
     match fact {
         Fact::Property(name, value) | Fact::Setting(name, value) => name.len() + value.len(),
@@ -49,7 +49,7 @@ fn text_of(fact: &Fact) -> usize {
     }
 }
 
-/// What is in a trace.
+/// The summary of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// In bytes.
@@ -58,19 +58,19 @@ pub struct Summary {
     pub accesses: [u64; 5],
     /// Accesses of each stream, changes not counted; most accesses first.
     pub streams: Vec<(Stream, u64)>,
-    /// How many backends there were.
+    /// The number of backends.
     pub backends: u64,
     /// Microseconds from the trace's beginning to its first and last access.
     pub times: Option<(u64, u64)>,
-    /// Everything but events, in order.
+    /// All facts except events, in order.
     pub facts: Vec<Fact>,
-    /// By kind: how many events, and the sum of their counts.
+    /// By kind: the number of events, and the sum of their counts.
     pub events: HashMap<EventKind, (u64, u64)>,
-    /// What is not there.
+    /// What is missing.
     pub missing: Missing,
 }
 
-/// What is in some frames' accesses.
+/// The summary of the accesses of some frames.
 #[derive(Default)]
 struct Counts {
     accesses: [u64; 5],
@@ -114,7 +114,7 @@ impl Counts {
         self.widen(other.times);
     }
 
-    /// Of these frames, and which of them cannot be decoded.
+    /// Of these frames, and the frames that cannot be decoded.
     fn of(frames: &[Encoded]) -> (Self, Vec<&Encoded>) {
         let mut accesses = Accesses::default();
         let mut found = Self::default();
@@ -129,10 +129,11 @@ impl Counts {
     }
 }
 
-/// Reads all of a trace, its frames on all processors. Returning false from `goes_on` ends it early, with what was read.
+/// Reads a whole trace, its frames on all CPUs. If `goes_on` returns false, it ends early, with the summary of what was
+/// read.
 ///
 /// # Errors
-/// What cannot be read, or describes more than a summary keeps.
+/// If the trace cannot be read, or has more facts than a summary keeps.
 pub fn summarize<R: Read>(
     reader: &mut Reader<R>,
     goes_on: &mut dyn FnMut(u64) -> bool,
@@ -214,27 +215,27 @@ impl Summary {
     }
 }
 
-/// Which part of a trace is kept. Times are microseconds since its beginning.
+/// The part of a trace that is kept. Times are microseconds since its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The first time that is kept.
     pub from: u64,
-    /// The first time that is not kept any more.
+    /// The first time that is no longer kept.
     pub until: u64,
     /// Accesses of other file numbers are left out.
     pub relation: Option<u32>,
 }
 
-/// Properties that begin so are of the time from a checkpoint to the trace's beginning.
+/// Properties with this prefix describe the time from a checkpoint to the trace's beginning.
 const BEFORE: &str = "checkpoint_";
-/// The property of a part that has the accesses of one file number only: which one that is.
+/// The property with the file number, in a part that contains the accesses of only one.
 const CUT_RELATION: &str = "cut_relation";
 
-/// Writes a part of a trace. Facts are kept, events and WAL if their time is, and what was before the trace if its
-/// beginning is; times stay as they are. What is missing in the source is written as lost. Returns it.
+/// Writes a part of a trace. Facts are kept; events and WAL only if their time is, and facts on the time before the
+/// trace only if its beginning is. Times are unchanged. What is missing in the source is written as lost, and returned.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// An error in reading or writing.
 pub fn cut<R: Read, W: Write>(
     reader: &mut Reader<R>,
     create: impl FnOnce(u32) -> Result<Writer<W>, Error>,
@@ -266,7 +267,7 @@ pub fn cut<R: Read, W: Write>(
                     };
                     if keep {
                         if matches!(fact, Fact::Event(_)) {
-                            into.flush()?; // it stays behind what happened before it
+                            into.flush()?; // so that it stays after what happened before it
                         }
                         into.fact(&fact)?;
                     }
@@ -300,7 +301,7 @@ pub fn cut<R: Read, W: Write>(
             break;
         }
     }
-    // A trace without anything is one, too.
+    // A trace without contents is valid, too.
     let writer = match (writer, create, reader.page_size()) {
         (Some(writer), ..) => writer,
         (None, Some(create), Some(size)) => create(size)?,
@@ -482,7 +483,7 @@ mod tests {
                 Fact::Setting("shared_buffers".into(), "128MB".into())
             ]
         );
-        // The event at 50 is still behind the access at that time, and before the next one.
+        // The event at 50 is still after the access at that time, and before the next one.
         let mut accesses = Accesses::default();
         let mut reader = Reader::new(&bytes[..]);
         let mut before_event = None;

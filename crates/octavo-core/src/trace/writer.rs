@@ -7,10 +7,10 @@ use super::{
     frame::{Frame, FrameKind, page_size},
 };
 
-/// Facts of a frame before it is written.
+/// The most facts in a frame.
 const MOST_FACTS: usize = 1 << 16;
 
-/// Writes a trace as a stream; nothing is written twice.
+/// Writes a trace as a stream, in one pass.
 pub struct Writer<W: Write> {
     into: W,
     page_size: u32,
@@ -23,7 +23,7 @@ impl<W: Write> Writer<W> {
     /// A trace of pages of this size in bytes.
     ///
     /// # Errors
-    /// `PageSize` when it is none.
+    /// `PageSize` if it is not a valid page size.
     pub fn new(into: W, size: u64) -> Result<Self, Error> {
         Ok(Self {
             into,
@@ -34,10 +34,10 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Adds a fact; it comes before the accesses that follow and after those that are written.
+    /// Adds a fact, which comes before the following accesses and after those already written.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn fact(&mut self, fact: &Fact) -> Result<(), Error> {
         let before = self.facts.len();
         fact.put(&mut self.facts);
@@ -52,7 +52,7 @@ impl<W: Write> Writer<W> {
     /// Adds an access.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn push(&mut self, access: &Access) -> Result<(), Error> {
         self.gatherer.push(access);
         if self.gatherer.len() == MOST_IN_A_BLOCK {
@@ -62,15 +62,15 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// How many accesses there are.
+    /// The number of accesses.
     pub fn accesses(&self) -> u64 {
         self.accesses + self.gatherer.len() as u64
     }
 
-    /// Writes what was gathered: all of it is whole from here on.
+    /// Writes everything collected: the trace is complete up to here.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.write_facts()?;
         let count = self.gatherer.len() as u32;
@@ -83,10 +83,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the rest and the frame that says that nothing is missing at the end.
+    /// Writes the rest and the frame that marks a complete end.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn finish(mut self) -> Result<W, Error> {
         self.flush()?;
         let mut payload = Vec::new();

@@ -23,7 +23,8 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of preprocessed C: words, literals (numbers, strings, characters) and single marks.
+/// The tokens of preprocessed C: words, literals (numbers, strings, characters) and single
+/// characters.
 pub(super) struct Tokens<'a> {
     text: &'a [u8],
     at: usize,
@@ -45,7 +46,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Goes past a string or character literal that begins here.
+    /// Skips a string or character literal that begins here.
     fn skip_quoted(&mut self, quote: u8) {
         self.at += 1;
         while let Some(&byte) = self.text.get(self.at) {

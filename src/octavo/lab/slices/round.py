@@ -1,8 +1,8 @@
 """A round in slices: starts every cell's server on its pristine copy, and its client, then runs the turns.
 
-First it makes all copies, then it starts all servers, so that no cell's caches are emptied for another's. Then it warms
-up all at the same time, because nothing is measured yet. Then it limits the devices and starts the clients, one after
-the other.
+First it makes all copies, then it starts all servers, so that no cell's caches are emptied for another's. What the
+workload measures before a trial follows, one cell after the other. Then it warms up all at the same time, because
+nothing is measured yet. Then it limits the devices and starts the clients, one after the other.
 """
 
 import os
@@ -37,6 +37,7 @@ from octavo.lab.slices.round_cell import (
     begin,
     make_copy,
     make_volume,
+    measure_beforehand,
     reach,
     read_since,
     runner_of,
@@ -109,6 +110,8 @@ def measure(
             whole.callback(each_at_once, cells, _close)
         _at_once(cells, lambda cell: start_server(equipment, cell))
         timings.end("start")
+        for cell in cells:  # at the same time each would be measured under the load of the others
+            _try(cell, lambda cell: measure_beforehand(equipment, cell))
         _at_once(cells, lambda cell: warm_server(equipment, cell))
         timings.end("warm")
         _at_once(cells, lambda cell: reach(equipment, cell))

@@ -26,7 +26,7 @@ from octavo.lab.trial import Equipment, Trial
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.workload_support.pgbench_turns import PausablePgbench
-from octavo.workloads.base import RunsInPieces, RunsInTurns
+from octavo.workloads.base import MeasuresBeforehand, RunsInPieces, RunsInTurns
 
 
 @dataclass(slots=True)
@@ -113,6 +113,12 @@ def start_server(equipment: Equipment, cell: RoundCell) -> None:
     cell.facts["database_bytes"] = server.query("size")[0]["bytes"]
     cell.facts["server_cpus"] = cpu_pinning.pin(server.process.pid, trial.levels["server_cpus"])
     cell.settings = server.settings()
+
+
+def measure_beforehand(equipment: Equipment, cell: RoundCell) -> None:
+    """Measures what the workload has to measure before the trial."""
+    if isinstance(equipment.workload, MeasuresBeforehand):
+        equipment.workload.beforehand(server_of(cell), cell.trial.levels)
 
 
 def warm_server(equipment: Equipment, cell: RoundCell) -> None:

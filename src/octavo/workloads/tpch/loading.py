@@ -70,6 +70,7 @@ def opened(server: Server, levels: Levels, explain: str) -> Generator[Loading, N
         server.connect(DATABASE) as connection,
     ):
         session = Session(connection, explain)
+        session.set("default_statistics_target", levels["statistics_target"])
         session.capture_nested()
         rows.wait_for_first()
         yield Loading(session, rows)

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
 from typing import Any
 
@@ -79,7 +79,7 @@ class Power:
         if self.capture_ratios:
             self.observations.append(observe(metrics.CAPTURE, geometric_mean(self.capture_ratios)))
         return WorkloadResult(
-            observations=(*totals, *_of_repetitions(self.times), *self.observations),
+            observations=(*totals, *_of_repetitions(self.times, _repetitions(self.levels)), *self.observations),
             seconds=seconds,
             transactions=sum(map(len, self.times.values())),
             client_cpu_seconds=self.cpu_seconds,
@@ -90,7 +90,7 @@ class Power:
 
 @dataclass(slots=True)
 class QueryPieces:
-    """The queries of a trial, one run at a time."""
+    """The queries of a trial, one run at a time. `emptied`: what the emptying of the caches that left most has said."""
 
     server: Server
     levels: Levels
@@ -100,6 +100,7 @@ class QueryPieces:
     restarts: int = 0
     seconds: float = 0.0
     kept: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    emptied: Mapping[str, Any] = field(default_factory=dict[str, Any])
     can_repeat: bool = True
 
     @property
@@ -123,7 +124,7 @@ class QueryPieces:
         number, began = int(item.removeprefix("q")), time.monotonic()
         query = known().queries[number]
         if self.session is None:
-            self.server.restart(lambda: drop_caches(self.server.directory))
+            self.server.restart(self._empty_caches)
             self.restarts += 1
             self.cold_session = session = open_session(self.server, self.levels)
         else:
@@ -153,6 +154,11 @@ class QueryPieces:
 
         return BegunPiece(running, session.timeout, end)
 
+    def _empty_caches(self) -> None:
+        found = drop_caches(self.server.directory)
+        if not self.emptied or (found["cached_bytes_left"] or 0) > (self.emptied["cached_bytes_left"] or 0):
+            self.emptied = found
+
     def close(self) -> None:
         """Closes its sessions."""
         for session in (self.session, self.cold_session):
@@ -165,7 +171,8 @@ class QueryPieces:
             raise OctavoError(
                 f"every query was cancelled after {self.levels['query_timeout']}; choose a longer query_timeout"
             )
-        return self.power.result(self.seconds, self.restarts)
+        result = self.power.result(self.seconds, self.restarts)
+        return replace(result, facts={**result.facts, **self.emptied})
 
 
 @contextmanager
@@ -191,6 +198,13 @@ def run(server: Server, levels: Levels) -> WorkloadResult:
                 if queries.enough(item):
                     break
         return queries.result()
+
+
+def beforehand(server: Server, levels: Levels) -> None:
+    """Measures the cost settings, and computes or reads the reference answers, once for all trials. Raises HostError or
+    OctavoError when they are not available."""
+    cost_settings(server, levels)
+    references(server, levels["scale"])
 
 
 def warm(server: Server, levels: Levels) -> None:
@@ -243,12 +257,15 @@ def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Seque
     for repetition, total in enumerate(sums, 1):
         yield observe(metrics.SECONDS, total, repetition=repetition)
     if repetitions > 1:
-        yield observe(metrics.MINIMUM, sum(min(times[number]) for number in every))
+        yield observe(metrics.MINIMUM, sum(min(times[number][:repetitions]) for number in every))
         yield observe(metrics.MEDIAN, sum(median(times[number]) for number in every))
 
 
-def _of_repetitions(times: Mapping[int, Sequence[float]]) -> Iterator[Observation]:
+def _of_repetitions(times: Mapping[int, Sequence[float]], repetitions: int) -> Iterator[Observation]:
+    """The shortest of the repetitions, which are as many in every cell, and the median of all runs: with `min_time` the
+    faster cell has more runs, and the shortest of more is shorter."""
     for number, mine in times.items():
+        if repetitions > 1:
+            yield observe(metrics.MINIMUM, min(mine[:repetitions]), item=f"q{number}")
         if len(mine) > 1:
-            yield observe(metrics.MINIMUM, min(mine), item=f"q{number}")
             yield observe(metrics.MEDIAN, median(mine), item=f"q{number}")

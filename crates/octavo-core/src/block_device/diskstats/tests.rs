@@ -162,7 +162,8 @@ prop_compose! {
     }
 }
 
-/// The later groups: none, discards, or discards and flushes, as kernels came to write them.
+/// The later groups: none, discards, or discards and flushes, in the order in which kernels
+/// introduced them.
 fn any_groups() -> impl Strategy<Value = (Option<DiscardStatistics>, Option<FlushStatistics>)> {
     option::of((any_discards(), option::of(any_flushes()))).prop_map(|groups| match groups {
         Some((discards, flushes)) => (Some(discards), flushes),
@@ -214,7 +215,7 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// A real line with a part of it replaced, or doubled.
+    /// A real line with a part replaced or doubled.
     #[test]
     fn no_changed_text_of_the_kernels_makes_it_panic(
         (begin, end) in (0..FLUSHING.len(), 0..FLUSHING.len()),
@@ -224,7 +225,7 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// Text made of what real lines are made of gets further into the parser.
+    /// Text composed of parts of real lines gets further into the parser.
     #[test]
     fn no_nearly_right_text_makes_it_panic(text in "([0-9]{1,22}|sda|-|[ \\t\\n]){0,60}") {
         let _ = parse(&text);

@@ -1,4 +1,4 @@
-//! The loops that are timed: no allocation, no lock and no shared counter for a request.
+//! The timed loops: no allocation, no lock and no shared counter per request.
 
 mod ring;
 mod sequence;
@@ -12,7 +12,7 @@ use super::{
     policy::Requests,
 };
 
-/// How far a thread is, for who watches; on a cache line of its own.
+/// A thread's progress, for the observer; on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counter(AtomicU64);
@@ -51,7 +51,7 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// Tells how far it is, and whether to go on.
+    /// Publishes the progress, and returns whether to continue.
     #[inline]
     fn goes_on(&self, tally: &Tally, now: u64, deadline: u64) -> bool {
         self.counter.0.store(tally.blocks, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Buffers and a ring, made before anything is timed.
+/// Buffers and a ring, created before the timing begins.
 pub(super) struct Engine(Way);
 
 enum Way {
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Works until its blocks are done, the deadline is over, or it is told to stop.
+    /// Works until its blocks are done, the deadline is over, or it is stopped.
     pub(super) fn work(
         &mut self,
         task: &Task<'_>,

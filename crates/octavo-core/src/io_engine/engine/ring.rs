@@ -11,11 +11,11 @@ use crate::io_engine::{
     Error, Job, Tally, buffer::Buffer, clock::now, file_set::FileSet, policy::Request, stamp,
 };
 
-/// So many requests are handed over at once. The kernel holds a batch back from the device until the last of it is
-/// prepared: at depth 64 batches of all that is free cost 7 % of a device's reads, single ones a quarter more CPU.
+/// Requests per submission. The kernel holds a batch back from the device until its last request is prepared: at depth
+/// 64 batches of all free slots cost 7 % of a device's reads, single ones a quarter more CPU.
 const BATCH: u32 = 4;
 
-/// What is known of a request in flight.
+/// The state of a request in flight.
 #[derive(Clone, Copy)]
 struct Slot {
     request: Request,
@@ -81,7 +81,8 @@ impl Ring {
                 self.push(task, request, time);
                 pushed += 1;
                 if pushed % BATCH == 0 {
-                    // What is not taken now, for whatever reason, is submitted again below, where errors count.
+                    // Requests that are not accepted now, for whatever reason, are submitted again below, where errors
+                    // count.
                     let _ = self.ring.submit();
                 }
             }
@@ -90,7 +91,7 @@ impl Ring {
             }
             // Also after an error: the kernel writes into the buffer until the last request is done.
             if let Err(source) = self.submit_and_wait() {
-                // Nothing can be waited for any more: the buffer is given up, so that it stays where it is.
+                // Waiting is no longer possible: leak the buffer, so that its memory stays valid.
                 std::mem::forget(std::mem::replace(&mut self.buffer, Buffer::new(0)));
                 return Err(task.files.files()[0].refused("io_uring_enter", 0, source));
             }
@@ -106,7 +107,7 @@ impl Ring {
         }
     }
 
-    /// Hands a request to the kernel at the next submission.
+    /// Passes a request to the kernel at the next submission.
     #[allow(unsafe_code)]
     #[inline]
     fn push(&mut self, task: &Task<'_>, request: Request, began: u64) {
@@ -127,8 +128,8 @@ impl Ring {
                 .build()
         };
         self.slots[index] = Slot { request, began };
-        // SAFETY: the buffer is this slot's alone until its completion is reaped, `work` does not return before that,
-        // and the file is open as long. There are as many entries as slots, so there is room.
+        // SAFETY: only this slot uses the buffer until its completion is reaped, `work` does not return before that,
+        // and the file is open as long. There are as many entries as slots, so there is a free entry.
         unsafe {
             self.ring
                 .submission()
@@ -147,7 +148,7 @@ impl Ring {
         }
     }
 
-    /// Counts what has completed. All of it is taken, even when one request failed; the first error is given.
+    /// Counts completed requests. Takes all of them, even if one has failed; returns the first error.
     fn reap(&mut self, task: &Task<'_>, ended: u64, tally: &mut Tally) -> Result<(), Error> {
         let Self {
             ring,
@@ -197,7 +198,7 @@ impl Ring {
     }
 }
 
-/// A ring that does no work in interrupts of its own; older kernels (before 6.1) get a plain one.
+/// A ring that does no work in interrupts of its own; a plain one on kernels before 6.1.
 fn new_ring(depth: u32) -> std::io::Result<IoUring> {
     IoUring::builder()
         .setup_single_issuer()

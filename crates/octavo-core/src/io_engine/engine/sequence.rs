@@ -1,4 +1,4 @@
-//! One request after the other: pread(2), preadv(2), pwrite(2), posix_fadvise(2).
+//! One request after another: pread(2), preadv(2), pwrite(2), posix_fadvise(2).
 
 use std::{
     io::IoSliceMut,
@@ -51,7 +51,7 @@ impl Sequence {
         }
     }
 
-    /// Announces requests beforehand when it has a `distance`: so many of them ahead of the one that is read.
+    /// With a `distance`, advises the kernel of requests that many ahead of the one that is read.
     fn read(
         &mut self,
         task: &Task<'_>,
@@ -71,7 +71,7 @@ impl Sequence {
                 })
         };
         for _ in 0..distance.unwrap_or(0) {
-            // A long way ahead takes long, too.
+            // Advising many requests may take longer than the deadline.
             if !advise()? || !task.goes_on(tally, now(), deadline) {
                 break;
             }
@@ -112,7 +112,7 @@ impl Sequence {
             read_whole(&place, &mut self.buffer[..length])?;
             let mut ended = now();
             tally.count(ended - began, length as u64);
-            // A single block is there already; only what was read along has to come from the cache.
+            // A single block has just been read; only blocks of a longer request are read again from the cache.
             let pieces = if request.span > 1 {
                 requests.pieces()
             } else {
@@ -151,7 +151,7 @@ impl Sequence {
         tally: &mut Tally,
     ) -> Result<(), Error> {
         let mut requests = task.requests();
-        // From the back, so that neighbours on disk are none in memory, as in shared buffers.
+        // In reverse order, so that neighbours on disk are not neighbours in memory, as in shared buffers.
         let mut slices: Vec<IoSliceMut<'_>> = self
             .buffer
             .chunks_exact_mut(self.block)

@@ -1,4 +1,4 @@
-//! Which blocks are read and written, by every method.
+//! The blocks that each method reads and writes.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What ends a run: a limit, the observer, a file that is not as it was made.
+//! How a run ends: a limit, the observer, a file that has changed since it was made.
 
 use std::{fs, time::Duration};
 

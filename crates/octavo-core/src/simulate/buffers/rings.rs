@@ -1,23 +1,23 @@
-//! The rings of buffers that bulk operations keep to (GetAccessStrategy in PostgreSQL's freelist.c).
+//! The rings of buffers for bulk operations (GetAccessStrategy in PostgreSQL's freelist.c).
 
 use std::collections::HashMap;
 
 use super::NONE;
 use crate::trace::Strategy;
 
-/// Sizes in bytes.
+/// Sizes of rings in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Of a scan of a table larger than a quarter of shared_buffers.
+    /// For scans of tables larger than a quarter of shared_buffers.
     pub bulk_read: u64,
-    /// Of COPY and the like.
+    /// For COPY and similar commands.
     pub bulk_write: u64,
-    /// Of VACUUM.
+    /// For VACUUM.
     pub vacuum: u64,
 }
 
 impl Default for Rings {
-    /// Those of PostgreSQL 17.
+    /// The sizes of PostgreSQL 17.
     fn default() -> Self {
         Self {
             bulk_read: 256 << 10,
@@ -29,29 +29,29 @@ impl Default for Rings {
 
 /// The ring of one backend and strategy.
 struct Ring {
-    /// As far as it was filled.
+    /// Filled so far.
     buffers: Vec<u32>,
     current: usize,
     scan: u32,
 }
 
-/// Where a ring is, and the buffer there when it has one.
+/// A position in a ring, and the buffer there if it has one.
 pub(super) struct Turn {
     pub place: usize,
     pub buffer: Option<u32>,
 }
 
-/// A ring for each backend and strategy, made when it is first used.
+/// A ring per backend and strategy, created on first use.
 pub(super) struct RingsInUse {
     rings: HashMap<(u32, u8), Ring>,
-    /// By strategy.
+    /// The ring's size, by strategy.
     buffers: [usize; 4],
     /// Scans of larger relations use a ring: a quarter of shared_buffers, in pages.
     scan_threshold: f64,
 }
 
 impl RingsInUse {
-    /// For so many buffers, of which a part is simulated.
+    /// For this number of buffers, of which the fraction `rate` is simulated.
     pub(super) fn new(sizes: Rings, page_size: u64, buffers: u64, rate: f64) -> Self {
         let ring = |bytes: u64| {
             let whole = (bytes / page_size.max(1)).min(buffers / 8);
@@ -73,13 +73,13 @@ impl RingsInUse {
         }
     }
 
-    /// Whether an access to a relation of so many pages uses a ring.
+    /// Whether an access to a relation of this many pages uses a ring.
     pub(super) fn serve(&self, strategy: Strategy, relation: u64) -> bool {
         self.buffers[usize::from(strategy.number())] > 0
             && (strategy != Strategy::BulkRead || relation as f64 > self.scan_threshold)
     }
 
-    /// The next place of the ring. Each scan has a ring of its own.
+    /// The next position of the ring. Each scan has a ring of its own.
     pub(super) fn turn(&mut self, backend: u32, scan: u32, strategy: Strategy) -> Turn {
         let size = self.buffers[usize::from(strategy.number())];
         let ring = self

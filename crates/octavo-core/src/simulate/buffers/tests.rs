@@ -12,7 +12,7 @@ fn manager(buffers: u64) -> BufferManager {
     BufferManager::new(buffers * 8192, 8192, Rings::default(), None)
 }
 
-/// The clock sweep by lists: buffers as (page, usage), the hand at the first one.
+/// The clock sweep with lists: buffers as (page, usage), the hand at the first one.
 fn naive(buffers: usize, accesses: &[(u32, bool)]) -> Vec<bool> {
     let mut list: Vec<(u32, u8)> = Vec::new();
     accesses
@@ -69,7 +69,7 @@ fn a_page_survives_as_many_rounds_as_it_was_used() {
         }
         manager.buffer_of[0] != NONE
     };
-    // Three pages find buffers that were never used; then the hand goes round twice for every three pages.
+    // Three pages get buffers that were never used; then the hand makes two rounds for every three pages.
     assert!(is_there_after(9));
     assert!(!is_there_after(10));
 }

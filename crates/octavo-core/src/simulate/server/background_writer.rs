@@ -1,23 +1,23 @@
 use crate::simulate::buffers::{BufferManager, Looked};
 
-/// Rounds over which it takes means (smoothing_samples).
+/// The number of rounds over which it averages (smoothing_samples).
 const SAMPLES: f64 = 16.0;
-/// Rounds that are made up for after a pause; by then there is nothing left to do.
+/// The most rounds that are made up for after a pause; by then nothing is left to do.
 const MOST_ROUNDS: u64 = 20;
 
 /// bgwriter_delay in microseconds, bgwriter_lru_maxpages and bgwriter_lru_multiplier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriterSettings {
-    /// Between two rounds, by the trace's clock.
+    /// Between two rounds, on the trace's clock.
     pub delay: u64,
-    /// In so many rounds it passes all buffers at least: scan_whole_pool_milliseconds over bgwriter_delay as it is set,
-    /// however long a round really takes.
+    /// The number of rounds in which it passes all buffers at least: scan_whole_pool_milliseconds divided by the
+    /// configured bgwriter_delay, however long a round really takes.
     pub rounds: f64,
-    /// Pages of a round; 0 for no background writer.
+    /// Pages per round; 0 for no background writer.
     pub most: u64,
-    /// How much more than was needed lately is made clean.
+    /// The factor between recent demand and the number of buffers that are cleaned.
     pub multiplier: f64,
-    /// Of a miniature, whose buffers stand for so many each; else 1.
+    /// The number of buffers that a buffer of a miniature represents; 1 without a miniature.
     pub scale: u64,
 }
 
@@ -28,17 +28,17 @@ pub struct BackgroundWriter {
     next_round: u64,
     /// None before the first round.
     before: Option<(u64, u64)>,
-    /// Buffers that the clock sweep and this have passed, in all rounds of the pool.
+    /// Buffers that the clock sweep and the background writer have passed, in all rounds of the pool.
     next: u64,
-    /// Buffers that the sweep passes for one allocation.
+    /// Buffers that the sweep passes per allocation.
     density: f64,
     allocations: f64,
-    /// Pages that a miniature wrote beyond what a round may: not in the next one then.
+    /// Pages that a miniature wrote above the limit of a round, which are deducted from the next one.
     beyond: u64,
 }
 
 impl BackgroundWriter {
-    /// One that has not run yet.
+    /// A background writer that has not run yet.
     #[must_use]
     pub const fn new(settings: WriterSettings) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl BackgroundWriter {
         }
     }
 
-    /// Makes the rounds that are due at a time in microseconds; `write` is told each page that is written.
+    /// Makes the rounds that are due at a time in microseconds; `write` gets each page that is written.
     pub(super) fn run(
         &mut self,
         time: u64,
@@ -77,14 +77,14 @@ impl BackgroundWriter {
             (hand - hand_then, allocations - then)
         });
         if self.before.is_none() || self.next < hand {
-            self.next = hand; // behind the sweep, or never begun
+            self.next = hand; // behind the sweep, or not started
         }
         self.before = Some((hand, allocations));
         let to_lap = (hand + count).saturating_sub(self.next);
         if moved > 0 && recent > 0 {
             self.density += (moved as f64 / recent as f64 - self.density) / SAMPLES;
         }
-        // From here on buffers of a whole server.
+        // From here on the unit is buffers of a whole server.
         let each = scale as f64;
         let recent = recent as f64 * each;
         let reusable_ahead = (count - to_lap) as f64 * each / self.density;
@@ -103,7 +103,7 @@ impl BackgroundWriter {
         while left > 0 && reusable < upcoming && written < self.settings.most {
             let place = self.next % count;
             if place >= buffers.used() as u64 {
-                // None of those that follow was ever used: all are reusable, however many there are.
+                // None of the following buffers was ever used: all are reusable, however many there are.
                 let wanted = ((upcoming - reusable) / each).ceil() as u64;
                 let many = wanted.min(left).min(count - place).max(1);
                 self.next += many;
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn pages_that_the_sweep_has_passed_are_written_before_it_comes_again() {
         let mut manager = dirty(1000, 1000);
-        // One more page: the hand goes round once, and all usage counts are 0 then.
+        // One more page: the hand makes one round, and all usage counts are 0 then.
         manager.access(5000, 0, 0, 0, 0);
         let mut one = writer(100);
         let found = rounds(&mut one, &mut manager, (0..1).map(|turn| turn * 200_000));
@@ -195,7 +195,7 @@ mod tests {
             &mut manager,
             (1..1100).map(|turn| turn * 200_000),
         ));
-        // A round has a page at least, so that it comes round in some two minutes whatever happens.
+        // A round has at least one page, so that it passes the whole pool in about two minutes in any case.
         assert_eq!(all.len(), 999);
         let mut distinct = all.clone();
         distinct.sort_unstable();

@@ -6,32 +6,32 @@ use crate::{
 
 /// Blocks of a server's size from pages of the trace's size.
 pub enum Blocks {
-    /// 2^k neighbours are one block.
+    /// 2^k neighbouring pages are one block.
     Merged(u32),
-    /// Each page is so many blocks; an access needs always the first of them.
+    /// Each page is this many blocks; an access always needs the first of them.
     Concentrated(u8),
-    /// Each page is so many blocks; accesses need them in turn.
+    /// Each page is this many blocks; accesses need them in turn.
     Spread {
         /// At most 32.
         parts: u8,
-        /// By page: the block that is next.
+        /// By page: the next block.
         turns: Vec<u8>,
     },
-    /// Each page is so many blocks; an access stays with the block of the one before as often as accesses of two
+    /// Each page is this many blocks; an access stays with the previous access's block as often as accesses of two
     /// neighbouring pages stay with one of them.
     SelfSimilar(SelfSimilar),
 }
 
-/// A block that is accessed.
+/// An accessed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     /// Without gaps, as far as pages have no gaps.
     pub(super) number: u32,
-    /// Where it begins in its relation's fork, in bytes.
+    /// Its offset in its relation's fork, in bytes.
     pub(super) offset: u64,
 }
 
-/// Where pages of the trace are.
+/// The location of the trace's pages.
 #[derive(Default)]
 pub(super) struct Homes(Vec<(u32, u64)>);
 
@@ -40,7 +40,7 @@ impl Homes {
         self.0.extend_from_slice(&batch.new_chunks);
     }
 
-    /// Its stream, and its number there.
+    /// The page's stream, and its number there.
     fn of(&self, page: u32) -> (u32, u64) {
         let (stream, chunk) = self.0[(page >> Numbers::CHUNK_BITS) as usize];
         let place = (chunk << Numbers::CHUNK_BITS) | u64::from(page & Numbers::IN_CHUNK);
@@ -49,7 +49,7 @@ impl Homes {
 }
 
 impl Blocks {
-    /// How many blocks of this size pages are; `own` is the trace's page size.
+    /// The number of blocks of this size in `pages`; `own` is the trace's page size.
     pub(super) const fn of_pages(&self, pages: u64) -> u64 {
         match self {
             Self::Merged(level) => pages >> *level,
@@ -88,8 +88,8 @@ impl Blocks {
         }
     }
 
-    /// The blocks that an access of a page needs: one, or all of a page where a scan reads it or it is new. A visitor is
-    /// a backend and the number of its visit.
+    /// The blocks that an access of a page needs: one, or all blocks of the page if a scan reads it or it is new. A
+    /// visitor is a backend and the number of its visit.
     pub(super) fn each(
         &mut self,
         page: u32,
@@ -137,7 +137,7 @@ impl Blocks {
         }
     }
 
-    /// Where a block is: its stream and where it begins there, in bytes.
+    /// A block's location: its stream and its offset there, in bytes.
     pub(super) fn home(&self, number: u32, homes: &Homes, own: u64) -> (u32, u64) {
         match self {
             Self::Merged(level) => {
@@ -153,7 +153,7 @@ impl Blocks {
         }
     }
 
-    /// Where the number-th part of pages is.
+    /// The location of the number-th part of the pages.
     fn part_home(number: u32, parts: u32, homes: &Homes, own: u64) -> (u32, u64) {
         let (stream, place) = homes.of(number / parts);
         let part = u64::from(number % parts);

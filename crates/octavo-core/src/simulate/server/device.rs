@@ -1,24 +1,24 @@
-/// What a device was asked for.
+/// The requests to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Requests that read.
+    /// Read requests.
     pub reads: u64,
     /// Their bytes.
     pub read_bytes: u64,
-    /// Requests that write.
+    /// Write requests.
     pub writes: u64,
     /// Their bytes.
     pub written_bytes: u64,
 }
 
-/// A block device: neighbouring pages that are wanted at once are one request, up to a size (max_sectors_kb).
+/// A block device: neighbouring pages that are needed together are one request, up to a size (max_sectors_kb).
 pub(super) struct Device {
     largest: u64,
     counts: DeviceCounts,
 }
 
 impl Device {
-    /// With requests of at most so many bytes.
+    /// With requests of at most this many bytes.
     #[must_use]
     pub(super) fn new(largest: u64) -> Self {
         Self {
@@ -27,19 +27,19 @@ impl Device {
         }
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub(super) const fn counts(&self) -> DeviceCounts {
         self.counts
     }
 
-    /// Reads so many bytes in a row.
+    /// Reads this many consecutive bytes.
     pub(super) const fn read(&mut self, bytes: u64) {
         self.counts.reads += bytes.div_ceil(self.largest);
         self.counts.read_bytes += bytes;
     }
 
-    /// Writes so many bytes in a row.
+    /// Writes this many consecutive bytes.
     pub(super) const fn write(&mut self, bytes: u64) {
         self.counts.writes += bytes.div_ceil(self.largest);
         self.counts.written_bytes += bytes;

@@ -9,52 +9,53 @@ use super::{
 };
 use crate::simulate::pages::Numbers;
 
-/// PostgreSQL's files are at most so many bytes (RELSEG_SIZE blocks).
+/// The largest size of PostgreSQL's files in bytes (RELSEG_SIZE blocks).
 pub(super) const SEGMENT: u64 = 1 << 30;
 
 /// The kernel and the device below a server. Sizes are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSettings {
-    /// What the page cache may take.
+    /// The memory for the page cache.
     pub memory: u64,
-    /// In what it reads and keeps: the memory page, or the filesystem's block where that is larger.
+    /// The unit of the page cache: the memory page, or the filesystem's block if that is larger.
     pub page_size: u64,
     /// read_ahead_kb of the device; 0 for none.
     pub readahead: u64,
     /// The device's largest request: max_sectors_kb.
     pub largest_request: u64,
-    /// So much may be dirty before background writeback begins: vm.dirty_background_bytes, or the ratio's.
+    /// Background writeback begins above this amount of dirty memory: vm.dirty_background_bytes, or the ratio's.
     pub dirty_background: u64,
-    /// Microseconds after which a file with dirty pages is written: vm.dirty_expire_centisecs, on the trace's clock.
+    /// The age in microseconds at which a file with dirty pages is written: vm.dirty_expire_centisecs, on the trace's
+    /// clock.
     pub dirty_expire: u64,
-    /// Of a miniature, which has one page of so many: memory, files and what is written at once are as much smaller. 1
-    /// for a whole one.
+    /// For a miniature, which has one page of this many: memory, files and the amount that is written at once are
+    /// smaller by this factor. 1 for a whole server.
     pub scale: u64,
 }
 
-/// What the kernel counted.
+/// The kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCounts {
-    /// Reads of the server's that found all they wanted in the page cache.
+    /// Reads of the server that found everything in the page cache.
     pub reads_from_cache: u64,
-    /// Pages of the page cache that reads wanted.
+    /// Pages of the page cache that reads requested.
     pub pages_wanted: u64,
-    /// Of them those that were not there.
+    /// Requested pages that were missing.
     pub pages_missing: u64,
-    /// Pages that writes of a part of them had to read first.
+    /// Pages that were read first because a write changes only a part of them.
     pub pages_read_to_write: u64,
     /// Pages of the page cache that were read from the device and had never been in it before.
     pub pages_read_first: u64,
 }
 
-/// A page cache over a device, with the readahead of each open file: a backend opens a segment of a relation once.
+/// A page cache above a device, with the readahead of each open file: a backend opens a segment of a relation once.
 pub struct Kernel {
     settings: KernelSettings,
-    /// Bytes of a file at most.
+    /// The largest size of a file in bytes.
     segment: u64,
     numbers: Numbers,
     cache: PageCache,
-    /// By backend, stream and segment: which of the open files.
+    /// By backend, stream and segment: the index of the open file.
     numbers_of_files: HashMap<(u32, u32, u64), usize>,
     files: Vec<OpenFile>,
     device: Device,
@@ -63,7 +64,7 @@ pub struct Kernel {
     now: u64,
     has_too_many: bool,
     seen: Seen,
-    /// Pages of the WAL, those that were written longest ago first.
+    /// Pages of the WAL, least recently written first.
     log: VecDeque<u32>,
 }
 
@@ -97,7 +98,7 @@ impl Kernel {
         }
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub const fn counts(&self) -> KernelCounts {
         KernelCounts {
@@ -106,18 +107,18 @@ impl Kernel {
         }
     }
 
-    /// What the device was asked for so far.
+    /// The requests to the device so far.
     #[must_use]
     pub const fn device(&self) -> DeviceCounts {
         self.device.counts()
     }
 
-    /// In what it reads and keeps.
+    /// The size of a page of the page cache.
     pub(super) const fn page_size(&self) -> u64 {
         self.settings.page_size
     }
 
-    /// Whether there were more pages than have numbers: what was counted is not all.
+    /// Whether there were more pages than numbers, so that the counters are incomplete.
     #[must_use]
     pub const fn has_too_many(&self) -> bool {
         self.has_too_many
@@ -158,7 +159,7 @@ impl Kernel {
             self.files.push(OpenFile::default());
         }
         let mut file = self.files[open];
-        // A page that the last read of this file ended in is not accessed once more (filemap_read).
+        // The page in which the last read of this file ended is not marked as accessed again (filemap_read).
         let same = file
             .previous_end
             .checked_sub(1)
@@ -205,7 +206,7 @@ impl Kernel {
         self.files[open] = file;
     }
 
-    /// page_cache_ra_unbounded: reads those pages of a window that are missing, neighbours at once.
+    /// page_cache_ra_unbounded: reads the missing pages of a window, neighbours in one request.
     fn fill(&mut self, stream: u32, base: u64, window: Window, end_of_file: u64) {
         let end = (window.start + window.pages).min(end_of_file);
         let mark = end.checked_sub(window.ahead).filter(|_| window.ahead > 0);
@@ -229,8 +230,8 @@ impl Kernel {
         self.device.read(run * self.settings.page_size);
     }
 
-    /// Puts a page that is read into the page cache. Where all that reclaim finds is dirty, it wakes the flusher, which
-    /// writes all.
+    /// Adds a page that is read to the page cache. If all pages that reclaim examines are dirty, it wakes the flusher,
+    /// which writes all of them.
     fn add(&mut self, page: u32) {
         while !self.cache.add(page) {
             self.sync();
@@ -243,10 +244,10 @@ impl Kernel {
         }
     }
 
-    /// So many pages of the WAL are written and synced, over those that were written `kept` pages before. Nobody reads
-    /// them: they leave as they came, and their numbers are used again.
+    /// Writes and syncs this many pages of the WAL, over those that were written `kept` pages before. Nobody reads
+    /// them: they are evicted in the order in which they were written, and their numbers are used again.
     pub fn log(&mut self, pages: u64, kept: u64) {
-        // What is more than the cache pushes out itself.
+        // More pages than the cache holds would evict each other.
         let most = self.settings.memory / self.settings.scale / self.settings.page_size;
         for _ in 0..pages.min(most) {
             let is_free = self.log.front().is_some_and(|&page| !self.cache.has(page));
@@ -266,8 +267,8 @@ impl Kernel {
         }
     }
 
-    /// pwrite: `length` bytes at `offset` of a relation that had `size` bytes before. It is no access of the page cache
-    /// (Linux 4.7, "mm: filemap: only do access activations on reads").
+    /// pwrite: `length` bytes at `offset` of a relation that had `size` bytes before. It does not count as an access of
+    /// the page cache (Linux 4.7, "mm: filemap: only do access activations on reads").
     pub fn write(&mut self, stream: u32, offset: u64, length: u64, size: u64) {
         self.numbers.make_room(stream);
         let page_size = self.settings.page_size;
@@ -279,7 +280,7 @@ impl Kernel {
             if !self.cache.has(page) {
                 let start = place.saturating_mul(page_size);
                 let stop = start.saturating_add(page_size);
-                // A part of a page that is on the device: the rest of it is read first.
+                // A part of a page that is on the device: the rest of the page is read first.
                 if start < size && (start < offset || end < stop.min(size)) {
                     self.counts.pages_read_to_write += 1;
                     self.device.read(page_size);
@@ -295,27 +296,27 @@ impl Kernel {
         self.write_back(due);
     }
 
-    /// How many bytes are dirty.
+    /// The number of dirty bytes.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty.len() as u64 * self.settings.page_size
     }
 
-    /// It is a time in microseconds: files that have been dirty for long are written.
+    /// Writes the files that have been dirty for long at this time, in microseconds.
     pub fn expire(&mut self, time: u64) {
         self.now = time;
         let due = self.dirty.take_old(time);
         self.write_back(due);
     }
 
-    /// fsync of all files: writes what is dirty, neighbours at once.
+    /// fsync of all files: writes dirty pages, neighbours in one request.
     pub fn sync(&mut self) {
         let due = self.dirty.take_all();
         self.write_back(due);
     }
 
     /// sync_file_range of blocks of `length` bytes, each a stream and an offset, as IssuePendingWritebacks of bufmgr.c
-    /// has them: sorted, neighbours at once.
+    /// calls it: sorted, neighbours at once.
     pub fn flush(&mut self, blocks: &mut Vec<(u32, u64)>, length: u64) {
         blocks.sort_unstable();
         let page_size = self.settings.page_size;
@@ -345,7 +346,7 @@ impl Kernel {
         self.device.write(run * self.settings.page_size);
     }
 
-    /// Pages of the page cache that a segment of a relation of so many bytes has.
+    /// The number of pages of the page cache in a segment of a relation of this many bytes.
     const fn end_of_segment(&self, size: u64, segment: u64, page_size: u64) -> u64 {
         let left = size.saturating_sub(segment.saturating_mul(self.segment));
         let bytes = if left < self.segment {

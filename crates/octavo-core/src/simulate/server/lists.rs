@@ -1,13 +1,13 @@
 const NONE: u32 = u32::MAX;
 
-/// The neighbours of pages in lists; a page is in one list at most. 8 bytes a page.
+/// The neighbours of pages in lists; a page is in at most one list. 8 bytes per page.
 #[derive(Default)]
 pub(super) struct Links {
     newer: Vec<u32>,
     older: Vec<u32>,
 }
 
-/// A list of pages, from the one that was put in last to the first.
+/// A list of pages, from the newest entry to the oldest.
 pub(super) struct List {
     newest: u32,
     oldest: u32,
@@ -33,7 +33,7 @@ impl List {
 }
 
 impl Links {
-    /// Puts a page that is in no list at the new end of one.
+    /// Adds a page that is in no list at the new end of a list.
     pub(super) fn push(&mut self, list: &mut List, page: u32) {
         let place = page as usize;
         if place >= self.newer.len() {
@@ -52,7 +52,7 @@ impl Links {
         list.length += 1;
     }
 
-    /// Puts a page that is in no list, and has been in one before, at the old end of one.
+    /// Adds a page that is in no list, but has been in one before, at the old end of a list.
     pub(super) fn push_oldest(&mut self, list: &mut List, page: u32) {
         let place = page as usize;
         self.older[place] = NONE;
@@ -66,7 +66,7 @@ impl Links {
         list.length += 1;
     }
 
-    /// Takes a page out of the list that it is in.
+    /// Removes a page from the list that contains it.
     pub(super) fn remove(&mut self, list: &mut List, page: u32) {
         let (newer, older) = (self.newer[page as usize], self.older[page as usize]);
         if newer == NONE {

@@ -1,23 +1,23 @@
-/// No WAL is taken to be written in a longer gap between accesses, which is one of the recording.
+/// A longer gap between accesses is one of the recording, during which no WAL is assumed to be written.
 const LONGEST: u64 = 1_000_000;
 
-/// The WAL of a server, as far as it takes room in the page cache.
+/// The WAL of a server, as far as it occupies the page cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogSettings {
-    /// Bytes in a second, but those of full-page images.
+    /// Bytes per second, without full-page images.
     pub rate: f64,
     /// Bytes of a full-page image.
     pub image: f64,
-    /// Bytes of files that are kept: older ones are written over (wal_recycle).
+    /// Bytes of files that are kept: older ones are overwritten (wal_recycle).
     pub kept: u64,
 }
 
-/// How much of it was written.
+/// The amount of WAL that was written.
 pub(super) struct Log {
     settings: LogSettings,
     time: Option<u64>,
     images: u64,
-    /// Bytes that fill no page yet.
+    /// Bytes that do not fill a page yet.
     rest: f64,
 }
 
@@ -31,12 +31,13 @@ impl Log {
         }
     }
 
-    /// Pages of the page cache that are kept.
+    /// The number of pages of the page cache that are kept.
     pub(super) const fn kept(&self, page_size: u64) -> u64 {
         self.settings.kept / page_size
     }
 
-    /// Pages of the page cache that became full by a time in microseconds, by which so many images were logged.
+    /// The pages of the page cache that became full since the last call; `time` in microseconds, `images` logged until
+    /// then.
     pub(super) fn pages(&mut self, time: u64, images: u64, page_size: u64) -> u64 {
         let before = self.time.replace(time).unwrap_or(time);
         let passed = time.saturating_sub(before).min(LONGEST);
@@ -62,7 +63,7 @@ mod tests {
         assert_eq!(log.pages(5_000_000, 0, 4096), 0, "from the first time on");
         assert_eq!(log.pages(5_750_000, 0, 4096), 1);
         assert_eq!(log.pages(5_750_000, 2, 4096), 1);
-        // A recording that pauses for an hour.
+        // A recording with a pause of an hour.
         assert_eq!(log.pages(3_600_000_000, 2, 4096), 2);
     }
 }

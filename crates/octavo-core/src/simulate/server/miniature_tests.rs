@@ -1,4 +1,4 @@
-//! Miniatures of servers on samples of a trace beside whole servers on all of it.
+//! Miniatures of servers on samples of a trace compared with whole servers on all of it.
 
 use std::num::NonZeroUsize;
 
@@ -11,12 +11,12 @@ use crate::{
 const PAGES: u64 = 1 << 15;
 const BUFFERS: u64 = 1 << 12;
 const MEMORY: u64 = 12_000 * OWN;
-/// How far miniatures may be off beside what replicates tell of the error: what small caches and rings change.
+/// The error permitted to miniatures beyond that of the replicates: the effect of small caches and rings.
 const MODEL: f64 = 0.02;
-/// Fewer tell nothing.
+/// Smaller counts are not meaningful.
 const LEAST: f64 = 1000.0;
 
-/// splitmix64 (Steele, Lea and Flood, OOPSLA 2014), to one of so many.
+/// splitmix64 (Steele, Lea and Flood, OOPSLA 2014), to a number below a limit.
 struct Random(u64);
 
 impl Random {
@@ -28,7 +28,7 @@ impl Random {
         ((u128::from(bits ^ (bits >> 31)) * u128::from(many)) >> 64) as u64
     }
 
-    /// About as Zipf's law with an exponent near 1: as often below 2 as from 2 to 4, from 4 to 8 …
+    /// About Zipf's law with an exponent near 1: as often below 2 as from 2 to 4, from 4 to 8 …
     fn skewed(&mut self, many: u64) -> u64 {
         let octaves = many.ilog2();
         let octave = self.below(u64::from(octaves));
@@ -39,9 +39,9 @@ impl Random {
 #[derive(Clone, Copy, Debug)]
 enum Workload {
     Uniform,
-    /// Often used pages lie anywhere.
+    /// Frequently used pages are anywhere.
     Skewed,
-    /// Often used pages lie beside each other.
+    /// Frequently used pages are adjacent.
     Clustered,
     /// Scans of all pages, beside uniform accesses.
     Scans,
@@ -136,7 +136,7 @@ const NAMES: [&str; 8] = [
     "device writes",
 ];
 
-/// Counts of each replicate, scaled to the whole.
+/// The counts of each replicate, scaled to the whole.
 fn counted(bytes: &[u8], level: u32, readahead: u64, sample: Sample) -> Vec<[f64; 8]> {
     let mut servers: Vec<_> = (0..sample.replicates())
         .map(|_| miniature(level, readahead, sample.scale()))

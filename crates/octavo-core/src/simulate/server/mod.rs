@@ -1,8 +1,8 @@
-//! A server from a trace: PostgreSQL's shared buffers over the kernel's page cache over a device.
+//! A server simulated from a trace: PostgreSQL's shared buffers above the kernel's page cache above a device.
 //!
-//! A page that is in no shared buffer is read from the kernel; what the page cache does not have is read from the
-//! device, with the kernel's readahead. What becomes dirty is written by evictions and checkpoints, as far as the trace
-//! has changes.
+//! A page that is not in shared buffers is read from the kernel; a page that is not in the page cache is read from the
+//! device, with the kernel's readahead. Dirty pages are written by evictions and checkpoints, as far as the trace
+//! contains changes.
 
 mod background_writer;
 mod blocks;
@@ -39,10 +39,10 @@ use writing::WRITER_FLUSHES;
 use super::{Batch, BufferManager, Consumer, buffers::Outcome, feed::is_change};
 use crate::trace::{EventKind, Kind, Strategy};
 
-/// Accesses whose buffers are looked up together, so that the processor waits for their memory at the same time.
+/// The number of accesses whose buffers are prefetched together, so that the CPU overlaps their memory latencies.
 const AHEAD: usize = 64;
 
-/// What a server asked the kernel for.
+/// A server's requests to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
     /// Reads.
@@ -55,7 +55,7 @@ pub struct RequestCounts {
     pub written_bytes: u64,
 }
 
-/// Blocks that a scan reads at once.
+/// Blocks that a scan reads in one request.
 #[derive(Clone, Copy)]
 struct Run {
     stream: u32,
@@ -66,10 +66,10 @@ struct Run {
 /// When checkpoints begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checkpoints {
-    /// Where the trace has them.
+    /// At the times in the trace.
     #[default]
     Recorded,
-    /// Every so many microseconds (checkpoint_timeout), and not where the trace has them.
+    /// At this interval in microseconds (checkpoint_timeout), and not at the times in the trace.
     Every(u64),
 }
 
@@ -79,42 +79,42 @@ pub struct Server {
     blocks: Blocks,
     block_size: u64,
     buffers: BufferManager,
-    /// io_combine_limit in bytes; a block's size or less where reads are not combined.
+    /// io_combine_limit in bytes; at most a block's size if reads are not combined.
     combine_limit: u64,
     kernel: Option<Kernel>,
     homes: Homes,
-    /// By stream: bytes of the relation.
+    /// By stream: the relation's size in bytes.
     sizes: Vec<u64>,
-    /// By backend: what its scan reads next.
+    /// By backend: the blocks that its scan will read next.
     runs: Vec<Option<Run>>,
-    /// By backend: the block that its scan had last, as merged pages are one access of a scan.
+    /// By backend: the last block of its scan, because merged pages are one access of a scan.
     scanned: Vec<u32>,
     requests: RequestCounts,
     checkpoints: Checkpoints,
     next_checkpoint: u64,
     writer: Option<BackgroundWriter>,
     log: Option<Log>,
-    /// Blocks of the background writer's that it has not flushed yet.
+    /// Blocks written by the background writer and not flushed yet.
     unflushed: Vec<(u32, u64)>,
-    /// How many it flushes at once.
+    /// The number of blocks that it flushes at once.
     writer_flushes: usize,
-    /// Bytes of a file at most.
+    /// The largest size of a file in bytes.
     segment: u64,
-    /// The blocks of an access, to be used again.
+    /// The blocks of an access; a reused buffer.
     found: Vec<Block>,
     now: u64,
-    /// Accesses of the trace so far, and those of them that were taken.
+    /// The accesses of the trace so far, and the number of them in the sample.
     ordinal: u64,
     taken: u64,
     seen: Seen,
-    /// When counts are taken down, the next one last; what was taken down.
+    /// The times of snapshots, the next one last; and the snapshots.
     marks: Vec<u64>,
     snapshots: Vec<Snapshot>,
 }
 
 impl Server {
     /// With empty caches. `own_size` is the trace's page size, `combine_limit` the io_combine_limit in bytes (0 before
-    /// PostgreSQL 17); without a kernel all that is counted is what it is asked for.
+    /// PostgreSQL 17); without a kernel only the requests to it are counted.
     #[must_use]
     pub fn new(
         own_size: u64,
@@ -152,7 +152,7 @@ impl Server {
         }
     }
 
-    /// The same as a miniature: its trace has one page of so many. Caches are as small as the caller makes them.
+    /// The same as a miniature: its trace has one of this many pages. The caller determines the sizes of the caches.
     #[must_use]
     pub fn miniature(mut self, scale: u64) -> Self {
         self.segment = SEGMENT / scale;
@@ -161,7 +161,7 @@ impl Server {
         self
     }
 
-    /// The same, taking its counts down before the first access at or after each of these times in microseconds.
+    /// The same, with a snapshot before the first access at or after each of these times in microseconds.
     #[must_use]
     pub fn marked(mut self, marks: &[u64]) -> Self {
         self.marks = marks.to_vec();
@@ -169,7 +169,7 @@ impl Server {
         self
     }
 
-    /// What was taken down, in the order of time; when the trace has ended also what is at its end.
+    /// The snapshots in the order of time; after the end of the trace also one of its end.
     #[must_use]
     pub fn snapshots(&self) -> &[Snapshot] {
         &self.snapshots
@@ -188,7 +188,7 @@ impl Server {
         }
     }
 
-    /// The same with a background writer, and with checkpoints at these times. Both write at once what they write.
+    /// The same with a background writer, and with checkpoints at these times. Both write their pages immediately.
     #[must_use]
     pub fn writing(mut self, writer: WriterSettings, checkpoints: Checkpoints) -> Self {
         self.writer = Some(BackgroundWriter::new(writer));
@@ -206,13 +206,13 @@ impl Server {
         self
     }
 
-    /// What shared buffers counted.
+    /// The counters of shared buffers.
     #[must_use]
     pub const fn buffers(&self) -> &BufferManager {
         &self.buffers
     }
 
-    /// What the kernel was asked for.
+    /// The requests to the kernel.
     #[must_use]
     pub const fn requests(&self) -> RequestCounts {
         self.requests
@@ -224,7 +224,7 @@ impl Server {
         self.kernel.as_ref()
     }
 
-    /// Reads what scans have not read yet.
+    /// Reads the blocks that scans have not read yet.
     pub fn finish(&mut self) {
         for backend in 0..self.runs.len() {
             self.end_run(backend as u32);
@@ -259,7 +259,7 @@ impl Server {
         run.is_some_and(|run| run.is_some_and(|run| run.stream == stream))
     }
 
-    /// A block that a backend misses: read at once, or together with its neighbours where a scan wants them.
+    /// Reads a block that is missing: immediately, or together with its neighbours if a scan needs them.
     fn miss(&mut self, backend: u32, stream: u32, block: Block, strategy: Strategy) {
         let alone = Run {
             stream,
@@ -291,7 +291,7 @@ impl Server {
         self.runs[place] = Some(alone);
     }
 
-    /// Whether it is a scan's next page in the block that it had before. A scan has each block once.
+    /// Whether it is the next page of a scan in the same block as before. A scan accesses each block once.
     fn is_scanned(&mut self, backend: u32, how: u8, block: Block) -> bool {
         let place = backend as usize;
         if place >= self.scanned.len() {
@@ -304,7 +304,7 @@ impl Server {
         std::mem::replace(&mut self.scanned[place], block.number) == block.number
     }
 
-    /// What is due at a time in microseconds.
+    /// Does what is due at a time in microseconds.
     fn tick(&mut self, time: u64) {
         self.now = time;
         while self.marks.last().is_some_and(|&mark| time >= mark) {
@@ -339,7 +339,7 @@ impl Server {
         {
             Outcome::Nothing => {
                 if self.is_in_run(backend, stream) {
-                    self.end_run(backend); // a block that is there ends what is read at once
+                    self.end_run(backend); // a block that is in a buffer ends the combined read
                 }
             }
             Outcome::Read { written } => {
@@ -354,7 +354,7 @@ impl Server {
                 if let Some(out) = written {
                     self.write(out);
                 }
-                // The file is extended with a page of zeros.
+                // The file is extended by a page of zeros.
                 if let Some(kernel) = &mut self.kernel {
                     kernel.write(stream, block.offset, self.block_size, block.offset);
                 }

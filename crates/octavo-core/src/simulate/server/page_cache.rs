@@ -6,33 +6,33 @@ const REFERENCED: u8 = 4;
 const MARKED: u8 = 8;
 const DIRTY: u8 = 16;
 const WAS_EVICTED: u8 = 32;
-/// Reclaim met it while it was dirty (PG_reclaim).
+/// Reclaim found it dirty (PG_reclaim).
 const RECLAIM: u8 = 64;
-/// Pages that reclaim looks at before it wakes the flusher because all of them are dirty (SWAP_CLUSTER_MAX).
+/// The number of pages that reclaim examines before it wakes the flusher because all of them are dirty
+/// (SWAP_CLUSTER_MAX).
 const BATCH: usize = 32;
 const GIB: u64 = 1 << 30;
 
-/// Linux's page cache as mm/swap.c, mm/vmscan.c and mm/workingset.c (6.x) keep file pages without CONFIG_LRU_GEN: a new
-/// page is inactive, its second access makes it active, memory is taken from the oldest inactive page, and the oldest
-/// active ones become inactive while the inactive list is too short. A page that comes back within as many evictions
-/// and activations as there are active pages becomes active at once. Writing is no access (since 4.7). A dirty page does
-/// not leave: reclaim makes it active,
-/// and it is the next to leave once it has been written.
+/// Linux's page cache as mm/swap.c, mm/vmscan.c and mm/workingset.c (6.x) manage file pages without CONFIG_LRU_GEN: a
+/// new page is inactive, its second access makes it active, memory is taken from the oldest inactive page, and the
+/// oldest active pages become inactive while the inactive list is too short. A page that is read again within as many
+/// evictions and activations as there are active pages becomes active at once. Writing is no access (since 4.7). A
+/// dirty page is not evicted: reclaim makes it active, and it is the next to be evicted once it has been written.
 ///
-/// Not as there: memory is taken page by page when all of it is used, not in batches between watermarks; accesses count
-/// at once, not in batches of 31 pages a processor; evicted pages are never forgotten.
+/// Differences from Linux: memory is taken page by page when all of it is used, not in batches between watermarks;
+/// accesses count at once, not in batches of 31 pages per CPU; evicted pages are never forgotten.
 ///
-/// Memory: 13 bytes a page number.
+/// Memory: 13 bytes per page number.
 pub struct PageCache {
     links: Links,
     inactive: List,
     active: List,
     flags: Vec<u8>,
-    /// By page: the age when it was evicted last.
+    /// By page: the age at its last eviction.
     evicted: Vec<u32>,
-    /// Evictions and activations so far: `nonresident_age`.
+    /// The number of evictions and activations so far: `nonresident_age`.
     age: u32,
-    /// A page came back and became active since memory was taken last.
+    /// Whether a page was read again and became active since memory was last taken.
     came_back: bool,
     capacity: usize,
     page_size: u64,
@@ -40,7 +40,7 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// So many bytes of memory in pages of this size, at least one.
+    /// This many bytes of memory in pages of this size, at least one.
     #[must_use]
     pub fn new(memory: u64, page_size: u64) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl PageCache {
         }
     }
 
-    /// The same as a miniature of one that is so many times larger.
+    /// The same as a miniature of a cache that is `scale` times as large.
     #[must_use]
     pub const fn miniature(mut self, scale: u64) -> Self {
         self.scale = scale;
@@ -78,13 +78,13 @@ impl PageCache {
             .is_some_and(|flags| flags & flag != 0)
     }
 
-    /// Inactive and active pages.
+    /// The number of inactive and of active pages.
     #[must_use]
     pub const fn lengths(&self) -> (usize, usize) {
         (self.inactive.len(), self.active.len())
     }
 
-    /// An access of a page that is there: folio_mark_accessed.
+    /// An access of a page that is in memory: folio_mark_accessed.
     pub fn mark_accessed(&mut self, page: u32) {
         let flags = &mut self.flags[page as usize];
         if *flags & REFERENCED == 0 {
@@ -97,14 +97,15 @@ impl PageCache {
         }
     }
 
-    /// Adds a page that is not there, to be read. Returns false, and adds nothing, where 32 pages in a row that would
-    /// have to leave are dirty: then they have to be written first.
+    /// Adds a page that is not in memory, to be read. Returns false, and adds nothing, if 32 successive pages that
+    /// would have to be evicted are dirty: then they must be written first.
     #[must_use]
     pub fn add(&mut self, page: u32) -> bool {
         self.put(page, true)
     }
 
-    /// The same of a page that is written: it is inactive even where it was there shortly before (filemap_add_folio with
+    /// The same for a page that is written: it is inactive even if it was in memory shortly before (filemap_add_folio
+    /// with __GFP_WRITE).
     /// __GFP_WRITE).
     #[must_use]
     pub fn add_written(&mut self, page: u32) -> bool {
@@ -142,7 +143,7 @@ impl PageCache {
         true
     }
 
-    /// inactive_is_low: how many times longer than the inactive list the active one may be depends on their memory.
+    /// inactive_is_low: the permitted ratio of the active to the inactive list depends on their memory.
     fn inactive_is_low(&self) -> bool {
         let (inactive, active) = (self.inactive.len() as u64, self.active.len() as u64);
         let gib = (inactive + active).saturating_mul(self.page_size * self.scale) / GIB;
@@ -150,7 +151,7 @@ impl PageCache {
         inactive * ratio < active
     }
 
-    /// shrink_active_list and shrink_inactive_list, until one page has left. Returns whether one could.
+    /// shrink_active_list and shrink_inactive_list, until one page has been evicted. Returns whether that was possible.
     fn evict(&mut self) -> bool {
         for _ in 0..BATCH {
             let mut wanted = std::mem::take(&mut self.came_back) || self.inactive.len() == 0;
@@ -186,7 +187,7 @@ impl PageCache {
         self.flags[page as usize] |= MARKED;
     }
 
-    /// Takes the mark away. Returns whether it was there.
+    /// Removes the mark. Returns whether it was set.
     pub fn take_mark(&mut self, page: u32) -> bool {
         let flags = &mut self.flags[page as usize];
         let was = *flags & MARKED != 0;
@@ -194,7 +195,7 @@ impl PageCache {
         was
     }
 
-    /// The page has been written to. Returns whether it was clean.
+    /// The page was written to. Returns whether it was clean.
     pub fn make_dirty(&mut self, page: u32) -> bool {
         let flags = &mut self.flags[page as usize];
         let was_clean = *flags & DIRTY == 0;
@@ -202,8 +203,8 @@ impl PageCache {
         was_clean
     }
 
-    /// The page has been written back; one that reclaim met leaves next (folio_rotate_reclaimable). Returns whether it
-    /// was dirty.
+    /// The page was written back; one that reclaim found dirty is evicted next (folio_rotate_reclaimable). Returns
+    /// whether it was dirty.
     pub fn make_clean(&mut self, page: u32) -> bool {
         let Some(flags) = self.flags.get_mut(page as usize) else {
             return false;
@@ -232,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// The same rules by lists that are searched: the newest page is at the front.
+    /// The same rules with lists that are searched: the newest page is at the front.
     #[derive(Default)]
     struct Naive {
         inactive: VecDeque<(u32, bool)>,

@@ -1,12 +1,12 @@
-/// Pages of a boundary on which windows end: `ra->order` is 0 where folios are not large, and raised by 2.
+/// The boundary in pages on which windows end: `ra->order` is 0 where folios are not large, and raised by 2.
 const ALIGNED: u64 = 4;
 
-/// Readahead of one open file as mm/readahead.c (Linux 6.x) has it (`struct file_ra_state`), in pages of the page cache.
+/// Readahead of one open file as in mm/readahead.c (Linux 6.x, `struct file_ra_state`), in pages of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenFile {
     start: u64,
     size: u64,
-    /// How many of the window's pages are ahead of what was asked for: `async_size`.
+    /// How many of the window's pages are beyond the requested ones: `async_size`.
     ahead: u64,
     /// Where the last read ended, in bytes.
     pub previous_end: u64,
@@ -17,15 +17,15 @@ pub struct OpenFile {
 pub struct Window {
     /// The first page.
     pub start: u64,
-    /// How many.
+    /// The number of pages.
     pub pages: u64,
-    /// So many before the end is the page whose access begins the next window; 0 for none.
+    /// How many pages before the end the page is whose access begins the next window; 0 for none.
     pub ahead: u64,
 }
 
 impl OpenFile {
-    /// page_cache_sync_ra: page `index` is missing, `wanted` pages are asked for from there on. `most` is read_ahead_kb
-    /// in pages. `cached` says whether a page before it is in memory.
+    /// page_cache_sync_ra: page `index` is missing, `wanted` pages are requested from there on. `most` is read_ahead_kb
+    /// in pages. `cached` returns whether a page before it is in memory.
     pub fn on_miss(
         &mut self,
         index: u64,
@@ -58,7 +58,7 @@ impl OpenFile {
             return only(index, wanted);
         }
         if run == index {
-            run *= 2; // cached from the file's beginning
+            run *= 2; // cached from the beginning of the file
         }
         self.start = index;
         self.size = (run + wanted).min(most);
@@ -66,7 +66,7 @@ impl OpenFile {
         self.window()
     }
 
-    /// page_cache_async_ra: page `index` has the mark, `wanted` pages are asked for from there on. None when nothing is
+    /// page_cache_async_ra: page `index` has the mark, `wanted` pages are requested from there on. None if nothing is
     /// read ahead.
     pub fn on_mark(
         &mut self,
@@ -83,7 +83,7 @@ impl OpenFile {
             self.start += self.size;
             self.size = self.size.max(self.next_size(most));
         } else {
-            // page_cache_next_miss looks at so many pages, and gives the one behind them when it finds none.
+            // page_cache_next_miss examines this many pages, and returns the one after them if none is missing.
             let mut start = index + 1;
             while start <= index + most && cached(start) {
                 start += 1;
@@ -95,7 +95,7 @@ impl OpenFile {
             self.size = start - index + wanted;
             self.size = self.next_size(most);
         }
-        // Since 6.16 windows end on a boundary: without large folios one of four pages.
+        // Since 6.16 windows end on a boundary: without large folios on every fourth page.
         let over = (self.start + self.size) % ALIGNED;
         if over < self.size {
             self.size -= over;
@@ -198,7 +198,7 @@ mod tests {
             file.on_miss(5000, 2, 32, 4096, |_| false),
             window(5000, 2, 0)
         );
-        // One kernel page of 64 kB holds eight such blocks: what is asked for is all of it.
+        // One kernel page of 64 kB contains eight such blocks: the request is the whole page.
         assert_eq!(file.on_miss(300, 1, 2, 65536, |_| false), window(300, 1, 0));
     }
 
@@ -256,14 +256,14 @@ mod tests {
             let mut limit = most;
             for (miss, index, wanted) in steps {
                 let cached = |page: u64| page % 7 != 0;
-                // A window stays as large as a request that was larger than it may be.
+                // A window keeps the size of a request that was larger than the limit.
                 limit = limit.max(wanted);
                 if miss {
                     let found = file.on_miss(index, wanted, most, 4096, cached);
                     prop_assert_eq!(found.start, index);
                     prop_assert!(found.pages >= wanted && found.pages <= limit && found.ahead <= found.pages);
                 } else if let Some(found) = file.on_mark(index, wanted, most, cached) {
-                    // A mark at page 0 that another reader left is where a file without a state expects one: nothing
+                    // A mark at page 0 that another reader has set is where a file without a state expects one: nothing
                     // is read then.
                     prop_assert!(found.pages <= limit);
                 }

@@ -5,18 +5,20 @@ use crate::{
     trace::{Kind, Strategy},
 };
 
-/// A backend that comes back to one of so many pages that it had last is still at the same row.
+/// A backend that returns to one of the last this many pages is assumed to be still at the same row.
 const RECENT: usize = 8;
-/// Of each pair of pages so many returns count, so that a few hot pairs do not stand for all.
+/// The most returns that count for each pair of pages, so that a few hot pairs do not dominate.
 const MOST_RETURNS: u8 = 16;
-/// How much less or more often parts of a page may be returned to, at least: a twentieth.
+/// The smallest uncertainty of how often accesses return to a part of a page: a twentieth.
 const LEAST_DOUBT: u64 = (1 << 32) / 20;
 const NEVER: u8 = u8::MAX;
 
-/// Which part of a page an access needs, where the trace does not say it: how often accesses of two neighbouring pages
-/// return to the page that was accessed last is counted by relation, and parts of a page are returned to as often.
+/// The part of a page that an access needs, if the trace does not contain it: how often accesses of two neighbouring
+/// pages return to the page that was accessed last is counted by relation, and parts of a page are assumed to be
+/// returned to as often.
 ///
-/// The same is counted for pairs of pairs. By how much the two differ says how much parts of a page may, either way.
+/// The same is counted for pairs of pairs. The difference of the two is the uncertainty for parts of a page, in either
+/// direction.
 pub struct SelfSimilar {
     parts: u8,
     lean: Lean,
@@ -24,20 +26,20 @@ pub struct SelfSimilar {
     last: Vec<u8>,
     pairs: Returns,
     pairs_of_pairs: Returns,
-    /// By backend: the pages that it had last, each with the number of its visit.
+    /// By backend: its last pages, each with the number of its visit.
     recent: Vec<[(u32, u32); RECENT]>,
     random: u64,
 }
 
-/// Which end of what is likely.
+/// Which end of the likely range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lean {
     /// Neither.
     #[default]
     Even,
-    /// Parts are returned to more often.
+    /// Accesses return to a part more often.
     Together,
-    /// Less often.
+    /// Accesses return to a part less often.
     Apart,
 }
 
@@ -51,7 +53,7 @@ struct Returns {
 }
 
 impl Returns {
-    /// Counts a return to the pair of a place. Returns how often accesses stay with a half, of 2^32.
+    /// Counts a return to the pair at a position. Returns how often accesses stay with a half, of 2^32.
     fn learn(&mut self, place: u32, stream: u32) -> u64 {
         let (pair, stream) = ((place >> 1) as usize, stream as usize);
         if pair >= self.pairs.len() {
@@ -72,7 +74,7 @@ impl Returns {
             }
             *pair = half | (counted + 1).min(MOST_RETURNS) << 1;
         }
-        // As if one return had stayed and one had not, before any is known.
+        // As if one return had stayed and one had not, before there are any.
         ((counts.1 + 1) << 32) / (counts.0 + 2)
     }
 }
@@ -96,8 +98,8 @@ impl SelfSimilar {
         self.parts
     }
 
-    /// The parts that an access needs: one, or all where a backend goes on to the next page or makes a new one. `visit`
-    /// is the number of pages that the backend had so far, with those that are in no sample.
+    /// The parts that an access needs: one, or all if a backend goes on to the next page or adds a new one. `visit` is
+    /// the number of the backend's pages so far, including those outside the sample.
     pub(super) fn part(
         &mut self,
         page: u32,
@@ -157,8 +159,8 @@ impl SelfSimilar {
         }
     }
 
-    /// From the halves of a page down to its parts: each time it stays with the half of the part before, or does not,
-    /// and then nothing is known of what is within the other.
+    /// Descends from the halves of a page to its parts: each time the access either stays with the half of the previous
+    /// part, or it does not, and then nothing is known about the parts within the other half.
     fn next(&mut self, before: u8, stays: u64) -> u8 {
         let mut part = 0;
         let mut knows = before != NEVER;
@@ -197,7 +199,7 @@ mod tests {
         let (mut same, mut all) = (0, 0);
         for (turn, page) in pages.enumerate() {
             let before = similar.last.get(page as usize).copied().unwrap_or(NEVER);
-            // Backends of their own: nobody comes back to a row.
+            // Separate backends: none returns to a row.
             let part = similar
                 .part(page, 0, 0, (turn as u32 % 1000, 1 + turn as u32 / 1000))
                 .start;

@@ -1,28 +1,28 @@
 use super::{DeviceCounts, KernelCounts, RequestCounts};
 use crate::simulate::buffers::BufferCounts;
 
-/// All counts of a server at a time.
+/// All counters of a server at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Microseconds since the trace began.
     pub time: u64,
     /// Accesses of the trace until then.
     pub ordinal: u64,
-    /// Those of them that are in the server's sample.
+    /// Those in the server's sample.
     pub taken: u64,
     /// Shared buffers.
     pub buffers: BufferCounts,
-    /// What the kernel was asked for.
+    /// The requests to the kernel.
     pub requests: RequestCounts,
-    /// The page cache, where there is one.
+    /// The page cache, if there is one.
     pub kernel: Option<KernelCounts>,
-    /// The device, where there is a page cache.
+    /// The device, if there is a page cache.
     pub device: Option<DeviceCounts>,
-    /// Reads of blocks that nobody had accessed before: a server that had been running might have had them.
+    /// Reads of blocks that were never accessed before: a server that had been running might have had them in a buffer.
     pub first_reads: u64,
 }
 
-/// Which blocks have been in a buffer. Memory: a bit a block number.
+/// Which blocks have been in a buffer. Memory: a bit per block number.
 #[derive(Default)]
 pub struct Seen {
     bits: Vec<u64>,
@@ -42,7 +42,7 @@ impl Seen {
         self.add(block);
     }
 
-    /// Whether it is new.
+    /// Marks a block. Returns whether it is new.
     fn add(&mut self, block: u32) -> bool {
         let (word, bit) = ((block / 64) as usize, 1_u64 << (block % 64));
         if word >= self.bits.len() {

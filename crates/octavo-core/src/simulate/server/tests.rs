@@ -57,7 +57,7 @@ fn server(blocks: Blocks, buffers: u64, combine: u64, kernel: Option<KernelSetti
     Server::new(OWN, blocks, manager, combine, kernel.map(Kernel::new))
 }
 
-/// What a server counted of these accesses; `None` among them is a checkpoint.
+/// The server after these accesses; `None` among them is a checkpoint.
 fn after(mut server: Server, accesses: &[Option<Access>]) -> Server {
     let mut writer = Writer::new(Vec::new(), OWN).unwrap();
     for one in accesses {
@@ -146,7 +146,7 @@ fn scans_read_blocks_at_once_since_17() {
     );
     let found = after(server(Blocks::Merged(0), 1024, 0, None), &accesses);
     assert_eq!(found.requests().reads, 64);
-    // A block that is there ends what is read at once; one that follows nothing begins again.
+    // A block that is in a buffer ends the combined read; one that is not adjacent begins another.
     let mut broken = vec![Some(read(20))];
     broken.extend(&accesses);
     let found = after(server(Blocks::Merged(0), 1024, 128 * KB, None), &broken);
@@ -158,7 +158,7 @@ fn scans_read_blocks_at_once_since_17() {
 
 #[test]
 fn a_scan_has_one_ring_in_whatever_order_its_blocks_were_first_accessed() {
-    // Blocks 64 apart from the last one down: their numbers fall while those of the scan's blocks rise.
+    // Blocks 64 apart in descending order: their numbers fall while those of the scan's blocks rise.
     let mut accesses: Vec<_> = (0..64).rev().map(|chunk| Some(read(64 * chunk))).collect();
     accesses.extend((0..64 * 64).map(|block| Some(scanned(block))));
     let found = after(server(Blocks::Merged(0), 1024, 0, None), &accesses);
@@ -218,7 +218,7 @@ fn a_relation_grows_by_as_many_bytes_in_blocks_of_any_size() {
         let found = after(server(blocks, 1000, 0, None), &accesses);
         assert_eq!(found.buffers().counts().extends, extends);
     }
-    // The second half of a block that has left the buffers is in a block that has to be read.
+    // The second half of an evicted block is in a block that must be read.
     let mut evicted = vec![accesses[0]];
     evicted.extend((100..200).map(|block| Some(read(2 * block))));
     evicted.push(accesses[1]);
@@ -247,7 +247,7 @@ fn dirty_blocks_are_written_by_checkpoints_and_evictions() {
         (5, 5 * OWN)
     );
     let device = found.kernel().unwrap().device();
-    // The checkpoint's four are neighbours: one request. What was evicted waits in the page cache.
+    // The checkpoint's four are neighbours: one request. Evicted pages wait in the page cache.
     assert_eq!((device.writes, device.written_bytes), (1, 4 * OWN));
     assert_eq!(found.kernel().unwrap().dirty_bytes(), OWN);
 }
@@ -277,7 +277,7 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
         &accesses,
     );
     let counts = found.buffers().counts();
-    // At 30, 60 and 90 s; before the first change and after each there is a page image.
+    // At 30, 60 and 90 s; the first change, and the first one after each checkpoint, has a page image.
     assert_eq!((counts.checkpoint_writes, counts.full_page_images), (3, 4));
     assert_eq!(found.kernel().unwrap().device().writes, 3);
     // Evicted by others and not written by any checkpoint: the kernel writes it when it has been dirty for 30 s.
@@ -303,7 +303,7 @@ fn evicted_neighbours_are_written_as_one_request() {
         })
     };
     let mut accesses = Vec::new();
-    // Evicted in this order, by all that follows: 10 to 12, 30 and 31, and 50 are neighbours.
+    // Evicted in this order, by all later accesses: 10 to 12, 30 and 31, and 50 are neighbours.
     for block in [11, 50, 31, 10, 30, 12] {
         accesses.extend([at(0, block, Kind::Read), at(0, block, Kind::Change)]);
     }
@@ -328,7 +328,7 @@ fn evicted_neighbours_are_written_as_one_request() {
     assert_eq!(writes(0, 5 * OWN), (6, 3, 6));
     // Blocks of 16 kB: 10 and 11, 12 and 13; 30 and 31; 50 and 51. The first two are neighbours.
     assert_eq!(writes(1, 1 << 30), (4, 3, 8));
-    // Above no threshold at all each is written alone.
+    // Without a threshold each is written alone.
     assert_eq!(writes(0, 0), (6, 6, 6));
 }
 
@@ -355,7 +355,7 @@ fn a_checkpoint_writes_all_that_is_dirty_in_the_order_of_the_file() {
 #[test]
 fn a_part_of_a_kernel_page_is_written_with_the_rest_of_it() {
     let change = |block| Some(access(1, 1, block, Kind::Change, Strategy::Normal));
-    // The page cache holds one page of 64 kB, so that the page is not there when it is written.
+    // The page cache holds one page of 64 kB, so that the page is missing when it is written.
     let accesses = [Some(read(8)), change(8), Some(read(800)), None];
     let found = after(
         server(Blocks::Merged(0), 16, 0, Some(kernel(1, 64 * KB, 0))),
@@ -370,7 +370,7 @@ fn a_part_of_a_kernel_page_is_written_with_the_rest_of_it() {
 #[test]
 fn a_segment_is_a_file_of_its_own() {
     let first = SEGMENT / OWN;
-    // The first block of a file begins a window, also of the second gigabyte; files end where the relation does.
+    // The first block of a file begins a window, also in the second gigabyte; files end where the relation does.
     let accesses: Vec<_> = [first, first + 1].map(|block| Some(read(block))).to_vec();
     let found = after(
         server(

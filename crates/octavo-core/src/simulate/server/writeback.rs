@@ -1,23 +1,23 @@
 use std::collections::{BTreeSet, HashMap};
 
-/// In the time after which a file with dirty pages is written (vm.dirty_expire_centisecs, 30 s) it is looked for such so
-/// many times (vm.dirty_writeback_centisecs, 5 s).
+/// Files with expired dirty pages are searched for this many times during the expiry time (vm.dirty_expire_centisecs,
+/// 30 s; vm.dirty_writeback_centisecs, 5 s).
 const LOOKS: u64 = 6;
-/// Background writeback writes so many bytes at least before it looks at its threshold again (MIN_WRITEBACK_PAGES).
+/// Background writeback writes at least this many bytes before it checks its threshold again (MIN_WRITEBACK_PAGES).
 const LEAST: u64 = 4 << 20;
 
-/// A page of the page cache: its stream and its place there.
+/// A page of the page cache: its stream and its position there.
 pub(super) type Place = (u32, u64);
 
-/// The dirty pages of the page cache, and when the kernel writes which of them, as fs/fs-writeback.c (Linux 6.x): what
-/// is due is a file, and all its dirty pages are written in the order of the file, so that neighbours are one request
-/// however far apart they became dirty. Above a threshold (vm.dirty_background_ratio) it goes on behind the page that
-/// it wrote last (`writeback_index`).
+/// The dirty pages of the page cache, and when the kernel writes which of them, as in fs/fs-writeback.c (Linux 6.x): a
+/// file becomes due as a whole, and all its dirty pages are written in the order of the file, so that neighbours are
+/// one request, whenever they became dirty. Above a threshold (vm.dirty_background_ratio) it continues after the page
+/// that it wrote last (`writeback_index`).
 ///
-/// Not as there: writing takes no time, and the order of files is that of their numbers.
+/// Differences from Linux: writing takes no time, and the order of files is that of their numbers.
 pub(super) struct DirtyPages {
     pages: BTreeSet<Place>,
-    /// By stream and file: since when it has dirty pages.
+    /// By stream and file: the time since which it has had dirty pages.
     files: HashMap<Place, u64>,
     cursor: Place,
     next_look: u64,
@@ -28,8 +28,8 @@ pub(super) struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// With files of so many bytes at most, which are written after `expires` microseconds, and background writeback
-    /// above `threshold` bytes; of a miniature, all sizes are `scale` times smaller.
+    /// With files of at most this many bytes, which are written after `expires` microseconds, and background writeback
+    /// above `threshold` bytes; for a miniature, all sizes are `scale` times smaller.
     pub(super) fn new(file: u64, page_size: u64, threshold: u64, expires: u64, scale: u64) -> Self {
         let pages = |bytes: u64| usize::try_from(bytes / scale / page_size).unwrap_or(usize::MAX);
         Self {
@@ -61,14 +61,14 @@ impl DirtyPages {
         std::mem::take(&mut self.pages).into_iter().collect()
     }
 
-    /// The dirty ones of these pages, which are in order.
+    /// The dirty ones of these pages, which are sorted.
     pub(super) fn take(&mut self, pages: impl Iterator<Item = Place>) -> Vec<Place> {
         let found: Vec<Place> = pages.filter(|page| self.pages.remove(page)).collect();
         self.forget_files(&found);
         found
     }
 
-    /// Those of files that have had dirty pages for long, when it is time to look.
+    /// Pages of files that have been dirty for long, if a search is due.
     pub(super) fn take_old(&mut self, now: u64) -> Vec<Place> {
         if now < self.next_look {
             return Vec::new();
@@ -95,7 +95,7 @@ impl DirtyPages {
         found
     }
 
-    /// What background writeback writes now: nothing below its threshold.
+    /// The pages that background writeback writes now: none below its threshold.
     pub(super) fn take_above_threshold(&mut self) -> Vec<Place> {
         let mut found = Vec::new();
         while self.pages.len() > self.most {
@@ -153,7 +153,7 @@ mod tests {
         found.add((1, 20), 29 * SECOND);
         found.add((1, 120), 29 * SECOND); // another file
         assert!(found.take_old(30 * SECOND).is_empty());
-        assert!(found.take_old(31 * SECOND).is_empty()); // looked a second ago
+        assert!(found.take_old(31 * SECOND).is_empty()); // the last search was a second ago
         assert_eq!(found.take_old(35 * SECOND), [(1, 20), (1, 70)]);
         assert_eq!(found.take_old(60 * SECOND), [(1, 120)]);
         found.add((1, 70), 60 * SECOND);

@@ -1,12 +1,12 @@
 use super::Server;
 
-/// Blocks that the background writer and a checkpoint write before they make the kernel write them (the defaults of
-/// bgwriter_flush_after and checkpoint_flush_after, which count blocks).
+/// The number of blocks that the background writer and a checkpoint write before they make the kernel write them (the
+/// defaults of bgwriter_flush_after and checkpoint_flush_after, which count blocks).
 pub(super) const WRITER_FLUSHES: usize = 64;
 const CHECKPOINT_FLUSHES: usize = 32;
 
 impl Server {
-    /// Writes a block into the page cache. Returns where it is.
+    /// Writes a block into the page cache. Returns its location.
     pub(super) fn write(&mut self, number: u32) -> (u32, u64) {
         let (stream, offset) = self.blocks.home(number, &self.homes, self.own_size);
         self.write_at(stream, offset);
@@ -22,7 +22,7 @@ impl Server {
         }
     }
 
-    /// As BufferSync: in the order of files, flushed as it goes on, and synced at the end.
+    /// As BufferSync: in the order of files, with intermediate flushes, and synced at the end.
     pub(super) fn checkpoint(&mut self) {
         let mut dirty = Vec::new();
         self.buffers.checkpoint(|page| dirty.push(page));
@@ -45,7 +45,7 @@ impl Server {
         self.unflushed.clear();
     }
 
-    /// What the background writer writes by a time in microseconds.
+    /// The writes of the background writer by a time in microseconds.
     pub(super) fn write_ahead(&mut self, time: u64) {
         let Some(writer) = &mut self.writer else {
             return;

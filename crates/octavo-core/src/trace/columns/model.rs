@@ -1,8 +1,8 @@
-//! What encoder and decoder of a frame's accesses know alike, and guess from.
+//! The state that encoder and decoder of a frame's accesses share, and their predictions.
 
 use super::{BLOCK, CONTEXTS_OF, HOW, STREAM};
 
-/// How long a backend has been in a stream is told apart up to this.
+/// The longest run of a backend in a stream that is distinguished.
 pub(super) const RUNS: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -12,17 +12,17 @@ pub(super) struct Who {
     pub(super) block: u64,
 }
 
-/// What is known of a stream after so many accesses of a run.
+/// The state of a stream after a number of accesses in a run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Point {
     pub(super) block: u64,
-    /// Above zero when the backend's own last block was the better guess.
+    /// Above zero if the backend's own last block was the better prediction.
     pub(super) own_is_better: i32,
     pub(super) class: u8,
     pub(super) next: [Option<u32>; 2],
 }
 
-/// What encoder and decoder know alike.
+/// The shared state of encoder and decoder.
 pub(super) struct Model {
     pub(super) who: Vec<Who>,
     pub(super) points: Vec<Point>,
@@ -35,7 +35,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(streams: usize, backends: usize, time: u64) -> Self {
         Self {
-            // A backend begins in a stream that is none.
+            // A backend starts in a stream that does not exist.
             who: vec![
                 Who {
                     stream: streams,
@@ -83,7 +83,7 @@ impl Model {
         }
     }
 
-    /// Guesses by place and by backend, whether the latter is taken, and the context.
+    /// The predictions by position and by backend, whether the latter is used, and the context.
     #[inline]
     pub(super) fn guesses(&self, who: Who) -> (u64, u64, bool, usize) {
         let point = &self.points[who.stream * RUNS + who.run];

@@ -1,17 +1,18 @@
-//! The text of blkparse, which shows what blktrace recorded.
+//! The output of blkparse, which prints what blktrace recorded.
 
 use std::io::{BufRead, Write};
 
 use super::super::{Access, Error, Kind, Stream, Writer};
 use super::{Import, each_line, number, push_request};
 
-/// Bytes of a sector in the kernel's counting, whatever the device's.
+/// Bytes of a sector in the kernel's unit, whatever the device's sector size.
 const SECTOR: u64 = 512;
 
-/// Reads the text of blkparse: requests as they were queued (action Q). Each device is a stream, each process a backend.
+/// Reads the output of blkparse: requests when they are queued (action Q). Each device is a stream, each process a
+/// backend.
 ///
 /// # Errors
-/// A line of a request that is none, or what cannot be read or written. Other lines (the summary) are passed over.
+/// An invalid line of a request, or an error in reading or writing. Other lines (the summary) are ignored.
 pub fn read_blktrace<R: BufRead, W: Write>(
     from: R,
     into: &mut Writer<W>,
@@ -34,7 +35,7 @@ pub fn read_blktrace<R: BufRead, W: Write>(
         let seconds: f64 = number(time, line, "time is not a number")?;
         let (sector, plus) = (words.next(), words.next());
         if plus != Some("+") {
-            return Ok(()); // without data, such as a flush
+            return Ok(()); // without data, for example a flush
         }
         let sector: u64 = number(sector, line, "sector is not a number")?;
         let sectors: u64 = number(words.next(), line, "length is not a number")?;

@@ -1,4 +1,4 @@
-//! Comma-separated values: a line for each access.
+//! Comma-separated values: one line per access.
 
 use std::io::{BufRead, Read, Write};
 
@@ -28,11 +28,11 @@ fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static 
         .map_or("", |word| word.0)
 }
 
-/// Reads CSV whose first line names the columns of `write_csv`, in any order; all but `block` may be missing. Fields
-/// are not quoted.
+/// Reads CSV whose first line names columns of `write_csv`, in any order; all except `block` are optional. Fields are
+/// not quoted.
 ///
 /// # Errors
-/// A line that is none, or what cannot be read or written.
+/// An invalid line, or an error in reading or writing.
 pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(), Error> {
     let mut columns: Vec<Option<usize>> = Vec::new();
     each_line(from, |line, text| {
@@ -110,10 +110,10 @@ pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(
     })
 }
 
-/// Writes a line for each access. Returns what of the trace is missing.
+/// Writes a line for each access. Returns what is missing from the trace.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// An error in reading or writing.
 pub fn write_csv<R: Read, W: Write>(reader: &mut Reader<R>, mut into: W) -> Result<Missing, Error> {
     writeln!(into, "{CSV_COLUMNS}")?;
     each_access(reader, |access| {

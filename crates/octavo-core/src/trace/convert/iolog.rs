@@ -8,15 +8,15 @@ use std::{
 use super::super::{Access, Accesses, Error, Item, Kind, Missing, Reader, Stream, Writer};
 use super::{Import, each_line, number, push_request};
 
-/// Names of files, and their bytes.
+/// The limit of file names, and of their bytes.
 pub(super) const MOST_NAMES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 pub(super) const MOST_NAME_BYTES: usize = 64 << 20;
 
 /// Reads an iolog of fio, version 2 or 3 (docs: "Trace file format"); version 3 has times, in microseconds (log_io_u of
-/// fio's iolog.c). Each file is a stream; a write is a page that nobody had to read.
+/// fio's iolog.c). Each file is a stream; a write is a page that did not have to be read.
 ///
 /// # Errors
-/// A line that is none, or what cannot be read or written.
+/// An invalid line, or an error in reading or writing.
 pub fn read_iolog<R: BufRead, W: Write>(
     from: R,
     into: &mut Writer<W>,
@@ -92,10 +92,10 @@ pub fn read_iolog<R: BufRead, W: Write>(
     })
 }
 
-/// Writes an iolog of fio, version 2: a file for each stream, named as PostgreSQL names it.
+/// Writes an iolog of fio, version 2: one file per stream, named as PostgreSQL names it.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// An error in reading or writing.
 pub fn write_iolog<R: Read, W: Write>(
     reader: &mut Reader<R>,
     mut into: W,

@@ -1,4 +1,5 @@
-//! Traces of other programs: libCacheSim's oracleGeneral, CSV, fio's iologs, the text of blkparse; a file for each.
+//! Traces of other programs: libCacheSim's oracleGeneral, CSV, fio's iologs, the output of blkparse; one source file
+//! each.
 
 use std::io::{BufRead, Read, Write};
 
@@ -16,21 +17,21 @@ pub use csv::{read_csv, write_csv};
 pub use iolog::{read_iolog, write_iolog};
 pub use oracle_general::{read_oracle_general, write_oracle_general};
 
-/// Longer lines are none.
+/// The length limit of a valid line.
 const MOST_LINE: u64 = 1 << 16;
-/// Longer requests are none.
+/// The size limit of a valid request.
 const MOST_REQUEST: u64 = 1 << 30;
-/// Accesses that requests become: a line of a few bytes may be two million. Ours are 2 GB or less of so many.
+/// The limit of accesses: a line of a few bytes may become two million. An Octavo trace of this many has 2 GB or less.
 const MOST_ACCESSES: u64 = if cfg!(test) { 1 << 19 } else { 1 << 32 };
 
-/// How requests become accesses of pages.
+/// How requests are converted to accesses of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Import {
-    /// Of the trace's pages, in bytes.
+    /// The trace's page size in bytes.
     pub page_size: u64,
 }
 
-/// Calls with each line, its number and without its end. Lines are bytes; what is no UTF-8 is replaced.
+/// Calls with each line, without its end, and its number. Lines are bytes; invalid UTF-8 is replaced.
 fn each_line<R: BufRead>(
     mut from: R,
     mut then: impl FnMut(u64, &str) -> Result<(), Error>,
@@ -99,7 +100,7 @@ fn push_request<W: Write>(
     Ok(())
 }
 
-/// Calls with each access of the trace. Returns what of it is missing.
+/// Calls with each access of the trace. Returns what is missing from it.
 fn each_access<R: Read>(
     reader: &mut Reader<R>,
     mut then: impl FnMut(Access) -> Result<(), Error>,

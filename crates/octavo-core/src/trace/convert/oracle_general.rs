@@ -1,4 +1,4 @@
-//! libCacheSim's oracleGeneral: a record of 24 bytes for each access.
+//! libCacheSim's oracleGeneral: a record of 24 bytes per access.
 
 use std::{
     collections::HashMap,
@@ -11,10 +11,11 @@ use super::each_access;
 /// clock_time, obj_id, obj_size, next_access_vtime: 4, 8, 4 and 8 bytes.
 const ORACLE_RECORD: usize = 24;
 
-/// Reads records of 24 bytes. An object is a page; objects have no neighbours, so they are numbered as they come.
+/// Reads records of 24 bytes. An object is a page; objects have no neighbours, so they are numbered in order of
+/// appearance.
 ///
 /// # Errors
-/// A record is cut, or what cannot be read or written.
+/// An incomplete record, or an error in reading or writing.
 pub fn read_oracle_general<R: Read, W: Write>(
     mut from: R,
     into: &mut Writer<W>,
@@ -55,11 +56,11 @@ pub fn read_oracle_general<R: Read, W: Write>(
     Ok(())
 }
 
-/// Writes a record of 24 bytes for each access that is no change. The trace is read twice, because a record holds the
-/// number of the object's next one; memory: 8 bytes an access and about 40 a page. Returns what is missing.
+/// Writes a record of 24 bytes for each access that is not a change. The trace is read twice, because a record contains
+/// the number of the object's next one; memory: 8 bytes per access and about 40 per page. Returns what is missing.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// An error in reading or writing.
 pub fn write_oracle_general<R: Read, W: Write>(
     mut open: impl FnMut() -> Result<Reader<R>, Error>,
     mut into: W,
@@ -89,7 +90,7 @@ pub fn write_oracle_general<R: Read, W: Write>(
         let stream = *streams.entry(access.stream).or_insert(number);
         let seconds = u32::try_from(access.time / 1_000_000).unwrap_or(u32::MAX);
         into.write_all(&seconds.to_le_bytes())?;
-        // Neighbours stay neighbours, and the streams apart for blocks below 2^40.
+        // Neighbours stay neighbours, and streams stay distinct for blocks below 2^40.
         into.write_all(&(access.block ^ stream << 40).to_le_bytes())?;
         into.write_all(&1_u32.to_le_bytes())?;
         into.write_all(&next.next().unwrap_or(-1).to_le_bytes())?;

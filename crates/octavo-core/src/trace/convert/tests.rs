@@ -1,4 +1,4 @@
-//! The formats against each other, and what is refused.
+//! Round trips between the formats, and refused input.
 
 use std::collections::HashMap;
 

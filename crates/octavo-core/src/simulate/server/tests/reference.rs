@@ -1,10 +1,10 @@
-//! The server beside one of searched lists, and sums that must agree.
+//! The server compared with one of searched lists, and sums that must agree.
 
 use proptest::{collection::vec, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::*;
 
-/// A whole server by lists that are searched, without readahead and rings: shared buffers as a clock sweep, the page
+/// A whole server with lists that are searched, without readahead and rings: shared buffers as a clock sweep, the page
 /// cache as two lists (as long as memory is below 1 GiB).
 fn naive(
     accesses: &[(u32, u64)],
@@ -42,7 +42,7 @@ fn naive(
         let range: Vec<Place> = (offset / page..(offset + block).div_ceil(page))
             .map(|index| (relation, index))
             .collect();
-        // Missing neighbours are one request; then all pages are accessed, from the first one on.
+        // Missing neighbours are one request; then all pages are accessed, starting with the first.
         let is_there = |lists: [&Vec<(Place, bool)>; 2], place: Place| {
             lists
                 .iter()
