@@ -89,11 +89,12 @@ def work(
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
         records = records_of(assumed, given) * (1 + assumed.elsewhere_records * octaves)
         records *= 1 + assumed.later * LATER_RECORDS
-        fill = assumed.image_fill
+        fill, factor = assumed.image_fill, 1.0
         if not size.is_as_recorded:
             fill = fill_of_cycle(assumed, given, given.since_checkpoint(tps)) + assumed.later_fill
+            factor = given.images_factor
         fill = min(1.0, fill * one.fullness * (1 + assumed.elsewhere_fill * min(1.0, octaves)))
-        wal = wal_of(records, images * given.images_factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
+        wal = wal_of(records, images * factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
     checkpoint = each["checkpoint_writes"] * size.data_block if trace.has_changes and given.cycle else None
     return Work(
         reads=reads,

@@ -14,9 +14,12 @@ from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
 from octavo.predict.after_checkpoint import since_checkpoint
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
+from octavo.predict.conditions import Conditions
 from octavo.predict.counts import COUNTS
+from octavo.predict.device import device_of
 from octavo.predict.five_minutes import Prices
 from octavo.predict.image_correction import correction, transactions_before
+from octavo.predict.model import assumed_of, work
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
 from octavo.predict.progress import Progress
@@ -668,6 +671,21 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
         one["wal_written_bytes_per_transaction"]["value"] - one["wal_bytes_per_transaction"]["value"] for one in written
     ]
     assert each[1] == pytest.approx(4096) and each[0] < 1500
+
+
+def test_images_that_would_be_compressed_were_not_when_it_was_recorded(tmp_path: Path) -> None:
+    """Otherwise the recorded speed would be explained by less WAL than there was, and compression would gain nothing."""
+    trace = recorded(made(tmp_path / "t.octrace", writes=True))
+    own, base = (Size(BLOCK, 8 * MB, 64 * MB, is_as_recorded=value) for value in (True, False))
+    rates, device = simulate(trace, [own, base], 20.0), device_of("mbps=20")
+    given = Conditions(trace, own, rates[own], base, rates[base], device, device, 4, 20.0)
+    changed = dataclasses.replace(given, images_factor=0.5)
+    (was, then), (now, later) = (
+        [work(size, rates[size], trace.wal_block, assumed_of(trace), one).wal for one in (given, changed)]
+        for size in (own, base)
+    )
+    assert was is not None and was == then
+    assert now is not None and later is not None and later.images == pytest.approx(now.images / 2)
 
 
 def test_where_linux_limits_the_device_a_flush_is_a_request_and_waits_behind_no_reads(tmp_path: Path) -> None:
