@@ -123,8 +123,8 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     with _servers_names(cursor):
         relation, condition = _relation(cursor, node), node["Recheck Cond"]
         alias = _quoted(cursor, node["Alias"])
-    # Text of the server's own making: names quoted by it, the condition deparsed by it. A scan is of one table ONLY: the
-    # tables that inherit from it are in other files.
+    # Text of the server's own making: names quoted by it, the condition deparsed by it. A scan is of one table ONLY,
+    # and tables that inherit from it are in other files.
     block_of_row = f"({alias}.ctid::pg_catalog.text::pg_catalog.point)[0]::bigint"
     visited = f"SELECT DISTINCT {block_of_row} FROM ONLY {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
     blocks = _blocks(cursor, visited, condition)
