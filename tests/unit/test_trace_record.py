@@ -14,9 +14,11 @@ from octavo.instruments.target import Target
 from octavo.trace import files
 from octavo.trace.record import recorder
 from octavo.trace.record.budget import cost_of
+from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import executable, program
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
+from octavo.trace.simulate import recorded_seconds
 
 
 def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
@@ -29,6 +31,26 @@ def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
     writer.finish()
     found = files.summarize(tmp_path / "t")
     assert (found["reads"], found["times"]) == (2, (7, 8))
+
+
+@pytest.mark.parametrize(("cut", "gap"), [(0, 4_500_000), (100, 4_500_000), (24, 4_600_000)])
+def test_a_pause_lasts_until_the_probes_are_attached_again(tmp_path: Path, cut: int, gap: int) -> None:
+    """Two slices of a second, 4.5 s apart, read in pieces that end anywhere, as within the first line."""
+    began, second = 1_000_000_000, 1_000_000_000
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    pauses = Pauses(writer, began)
+    for start in (2 * second, 15 * second // 2):
+        pauses.begin_slice()
+        lines = [f"{start + step * second // 10} 7 0 {step} 1663 5 16384 -1 0" for step in range(11)]
+        printed = "\n".join(["Attaching 2 probes...", *lines, ""]).encode()
+        for piece in (printed[:cut], printed[cut:], b""):
+            pauses.see(piece)
+            assert writer.push_probes(piece, began, 0)[0] == 0
+    writer.finish()
+    found = files.summarize(tmp_path / "t")
+    assert (found["reads"], found["times"]) == (22, (1_000_000, 7_500_000))
+    assert found["events"]["pause_microseconds"] == (1, gap)
+    assert recorded_seconds(found) == pytest.approx((6_500_000 - gap) / 1e6)
 
 
 def test_a_program_has_the_probes_of_its_version() -> None:

@@ -27,6 +27,7 @@ from octavo.trace.record.budget import (
     slice_seconds,
     slowdown,
 )
+from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import (
     BUFFER_PAGES,
     executable,
@@ -245,8 +246,8 @@ def _slices(
     """
     start, most = time.monotonic(), request.most_overhead
     end = start + request.seconds
-    with_probes, without = Speed(), Speed()
-    slower, paused = max(cost.slower, FIRST_SLOWDOWN), 0.0
+    with_probes, without, pauses = Speed(), Speed(), Pauses(writer, began)
+    slower = max(cost.slower, FIRST_SLOWDOWN)
     while (left := end - time.monotonic()) > 0:
         seconds = left
         if cost.duty < 1 and most is not None:
@@ -255,23 +256,20 @@ def _slices(
                 seconds = 0  # lost events cannot be recovered
         before = counted(target.query)
         if seconds:
-            if paused:
-                writer.event(microseconds_since(began) - round(paused * 1e6), "pause_microseconds", round(paused * 1e6))
-            _slice(seconds, target, path, writer, began, journal, found)
+            _slice(seconds, target, path, writer, began, journal, found, pauses)
             after = counted(target.query)
             with_probes.add(before, after)
             found.slices += 1
             found.recorded_seconds += seconds
             writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
             wal.take(microseconds_since(began))
-            before, paused = after, 0.0
+            before = after
         if cost.duty >= 1 or most is None or (left := end - time.monotonic()) <= 0:
             break
         idle = left
         if seconds:
             idle = min(left, max(_LOOK_SECONDS, idle_seconds(with_probes.seconds, end - left - start, slower, most)))
         time.sleep(idle)
-        paused += idle
         without.add(before, counted(target.query))
         slower = max(cost.slower, slowdown(with_probes.rate, without.rate))
     if without.seconds:
@@ -289,6 +287,7 @@ def _slice(
     began: int,
     journal: Journal,
     found: RecordingResult,
+    pauses: Pauses,
 ) -> None:
     """Runs bpftrace once. Raises HostError when it cannot attach."""
     text = program(target.version, path, target.postmaster, seconds)
@@ -300,7 +299,7 @@ def _slice(
         environment={"BPFTRACE_PERF_RB_PAGES": str(BUFFER_PAGES)},
     )
     try:
-        notes = _read(child, seconds, writer, began, found)
+        notes = _read(child, seconds, writer, began, found, pauses)
     finally:
         if child.poll() is None:
             child.terminate()
@@ -320,7 +319,12 @@ def _slice(
 
 
 def _read(
-    child: "subprocess.Popen[str]", seconds: float, writer: _core.TraceWriter, began: int, found: RecordingResult
+    child: "subprocess.Popen[str]",
+    seconds: float,
+    writer: _core.TraceWriter,
+    began: int,
+    found: RecordingResult,
+    pauses: Pauses,
 ) -> list[str]:
     """Reads bpftrace's output until it ends. Returns the lines that are not accesses."""
     assert child.stdout is not None
@@ -328,6 +332,7 @@ def _read(
     deadline = time.monotonic() + seconds + _ATTACH_SECONDS
     notes, flushed = list[str](), time.monotonic()
     printed: list[bytes] = []
+    pauses.begin_slice()
     while True:
         ready, _, _ = select.select([descriptor], [], [], _FLUSH_SECONDS)
         piece = os.read(descriptor, _READ) if ready else None
@@ -335,8 +340,10 @@ def _read(
             printed.append(piece)
         is_over = piece == b"" or time.monotonic() > deadline
         if is_over or time.monotonic() - flushed >= _FLUSH_SECONDS:
-            lost, more = writer.push_probes(b"".join(printed), began, 0 if is_over else _KEEP_NANOSECONDS)
+            text = b"".join(printed)
             printed.clear()
+            pauses.see(text)
+            lost, more = writer.push_probes(text, began, 0 if is_over else _KEEP_NANOSECONDS)
             notes += more
             if lost:
                 found.lost += lost
