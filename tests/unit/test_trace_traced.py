@@ -109,6 +109,19 @@ def test_a_backend_that_could_not_go_on_is_an_error(tmp_path: Path, proc: Path) 
         recording.take(_core.TraceWriter(tmp_path / "t.octrace", 8192))
 
 
+def test_a_recorder_that_was_held_up_leaves_a_pause(
+    tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Backends have stopped by themselves meanwhile: what they did then is not in the trace, and the trace says so."""
+    monkeypatch.setattr(recorder, "_LEASE_NANOSECONDS", 50_000_000)
+    with recorder.recording(_SERVER, proc) as recording:
+        writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+        assert recorder.record(recording, writer, 0.6, time.monotonic_ns(), lambda: None) == 0
+        writer.finish()
+    count, microseconds = files.summarize(tmp_path / "t.octrace")["events"]["pause_microseconds"]
+    assert 1 <= count <= 2 and microseconds >= 150_000
+
+
 def test_a_tracing_build_is_another_build() -> None:
     spec = BuildSpec("18")
     plain, tracing = (recipe.options(each, "18.6") for each in (spec, replace(spec, traced=True)))
