@@ -125,23 +125,43 @@ def test_a_relation_that_is_dropped_meanwhile_is_left_out(tmp_path: Path) -> Non
     assert (found["relation"], found["blocks"], found["name"]) == (16384, 7, "t")
 
 
-def test_a_server_that_does_not_count_its_wal_is_refused(
-    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
+    """Connections lead to a server of this version without rows. Returns what is told when they are closed."""
     closed: list[bool] = []
 
     def connect(*_: object) -> SimpleNamespace:
         return SimpleNamespace(close=lambda: closed.append(True))
 
     def target_of(_: object) -> tuple[Target, dict[str, str]]:
-        return Target(lambda _: [], 130022, None, None, None), {"data_block": "8192"}
+        return Target(lambda _: [], version, None, None, None), {"data_block": "8192"}
 
     monkeypatch.setattr(recorder, "connect", connect)
     monkeypatch.setattr(recorder, "target_of", target_of)
+    return closed
+
+
+def test_a_server_that_does_not_count_its_wal_is_refused(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = _connected(monkeypatch, 130022)
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
     with pytest.raises(HostError, match=r"14 or later.*; this is 13"):
         recorder.record(request, journal, print)
     assert closed and not request.out.exists()
+
+
+def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that of Octavo's home, or of the server."""
+    closed = _connected(monkeypatch, 180006)
+
+    def full(*_: object) -> _core.TraceWriter:
+        return _core.TraceWriter(Path("/dev/full"), 8192)
+
+    monkeypatch.setattr(recorder, "_new_trace", full)
+    request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
+    with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left.*; name a file where there"):
+        recorder.record(request, journal, print)
+    assert closed
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:

@@ -122,6 +122,18 @@ def test_a_recorder_that_was_held_up_leaves_a_pause(
     assert 1 <= count <= 2 and microseconds >= 150_000
 
 
+def test_a_full_disk_of_the_trace_is_not_the_server_s(tmp_path: Path, proc: Path) -> None:
+    writer = _core.TraceWriter(Path("/dev/full"), 8192)
+    writer.describe("recorder", "a test")
+    with (
+        pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left"),
+        recorder.recording(_SERVER, proc),
+        files.writing(tmp_path / "t.octrace"),
+    ):
+        writer.flush()
+    assert list((tmp_path / "data").iterdir()) == []
+
+
 def test_a_tracing_build_is_another_build() -> None:
     spec = BuildSpec("18")
     plain, tracing = (recipe.options(each, "18.6") for each in (spec, replace(spec, traced=True)))

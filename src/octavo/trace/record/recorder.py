@@ -15,7 +15,7 @@ from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.user_connection import UsersConnection
 from octavo.report.text_file import refuse_planted
-from octavo.trace.files import COUNTERS, NEW_FILE, opened_as
+from octavo.trace.files import COUNTERS, NEW_FILE, opened_as, writing
 from octavo.trace.record import counters, traced
 from octavo.trace.record.budget import (
     FIRST_SLOWDOWN,
@@ -88,7 +88,8 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     """Makes the recording. However it ends, the file is complete up to its last second, and the probes end with
     bpftrace.
 
-    Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes.
+    Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes, or the
+    file's disk is full.
     """
     connection = connect(request.dsn, "octavo trace")
     try:
@@ -141,7 +142,8 @@ def _record_probes(
         _note(wal.finish(connection, microseconds_since(began)), say)
     finally:
         found.accesses = writer.accesses
-        writer.finish()
+        with writing(request.out):
+            writer.finish()
     return found
 
 
@@ -156,7 +158,8 @@ def _record_traced(
     """Records from a tracing build, all of the time, because that costs only 0.1 µs per access."""
     say("a tracing build: all of the time is recorded, by the server itself")
     found = RecordingResult(recorded_seconds=request.seconds, slices=1)
-    with traced.recording(target.postmaster) as recording:
+    # Within `recording`, to which a full disk would be that of the server's data directory.
+    with traced.recording(target.postmaster) as recording, writing(request.out):
         writer = _new_trace(request.out, data_block)
         began = time.monotonic_ns()
         try:
@@ -185,13 +188,14 @@ def _record_counters(
     """Records the server's counters, from any host that can connect."""
     say(counters.UNKNOWN)
     writer = _new_trace(request.out, data_block)
-    try:
-        write_facts(writer, target, names=request.names, source=COUNTERS)
-        writer.flush()
-        for note in counters.record(connection, target, writer, request.seconds, time.monotonic_ns()):
-            say(note)
-    finally:
-        writer.finish()
+    with writing(request.out):
+        try:
+            write_facts(writer, target, names=request.names, source=COUNTERS)
+            writer.flush()
+            for note in counters.record(connection, target, writer, request.seconds, time.monotonic_ns()):
+                say(note)
+        finally:
+            writer.finish()
     return RecordingResult(recorded_seconds=request.seconds, slices=1)
 
 
@@ -256,7 +260,7 @@ def _slices(
                 seconds = 0  # lost events cannot be recovered
         before = counted(target.query)
         if seconds:
-            _slice(seconds, target, path, writer, began, journal, found, pauses)
+            _slice(seconds, target, path, writer, began, journal, found, pauses, request.out)
             after = counted(target.query)
             with_probes.add(before, after)
             found.slices += 1
@@ -288,8 +292,9 @@ def _slice(
     journal: Journal,
     found: RecordingResult,
     pauses: Pauses,
+    out: Path,
 ) -> None:
-    """Runs bpftrace once. Raises HostError when it cannot attach."""
+    """Runs bpftrace once. Raises HostError when it cannot attach, or the disk is full."""
     text = program(target.version, path, target.postmaster, seconds)
     child, number = children.start(
         ["bpftrace", "-B", "full", "-e", text],
@@ -299,7 +304,8 @@ def _slice(
         environment={"BPFTRACE_PERF_RB_PAGES": str(BUFFER_PAGES)},
     )
     try:
-        notes = _read(child, seconds, writer, began, found, pauses)
+        with writing(out):
+            notes = _read(child, seconds, writer, began, found, pauses)
     finally:
         if child.poll() is None:
             child.terminate()
