@@ -6,11 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from psycopg.errors import QueryCanceled
 
 from octavo import _core
 from octavo.errors import HostError
 from octavo.host.journal import Journal
-from octavo.instruments.target import Target
+from octavo.instruments.target import Rows, Target
 from octavo.trace import files
 from octavo.trace.record import recorder
 from octavo.trace.record.budget import cost_of
@@ -162,6 +163,24 @@ def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monk
     with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left.*; name a file where there"):
         recorder.record(request, journal, print)
     assert closed
+
+
+@pytest.mark.parametrize(("late", "is_answered"), [(2, True), (3, False)])
+def test_a_query_that_takes_too_long_is_sent_again(late: int, is_answered: bool) -> None:
+    asked: list[str] = []
+
+    def query(name: str) -> Rows:
+        asked.append(name)
+        if len(asked) <= late:
+            raise QueryCanceled("canceling statement due to statement timeout")
+        return [{"position": 1}]
+
+    if is_answered:
+        assert recorder.patient(query)("traced_wal") == [{"position": 1}]
+    else:
+        with pytest.raises(QueryCanceled):
+            recorder.patient(query)("traced_wal")
+    assert asked == 3 * ["traced_wal"]
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:

@@ -5,14 +5,18 @@ import select
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from psycopg.errors import QueryCanceled
 
 from octavo import _core
 from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.journal import Journal
+from octavo.instruments.target import Rows
 from octavo.postgres.user_connection import UsersConnection
 from octavo.report.text_file import refuse_planted
 from octavo.trace.files import COUNTERS, NEW_FILE, opened_as, writing
@@ -49,6 +53,8 @@ _KEEP_NANOSECONDS = 500_000_000
 _ATTACH_SECONDS = 30.0
 _FLUSH_SECONDS = 1.0
 _READ = 1 << 20
+# How often a query is sent that the server has not answered in time.
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
                 f"octavo trace needs PostgreSQL {_SINCE // 10_000} or later, which counts its WAL (pg_stat_wal); "
                 f"this is {target.version // 10_000}"
             )
+        target = replace(target, query=patient(target.query))
         if request.counters:
             return _record_counters(request, connection, target, int(server["data_block"]), say)
         if target.postmaster is None:
@@ -110,6 +117,18 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
             return _record_probes(request, connection, target, path, int(server["data_block"]), journal, say)
     finally:
         connection.close()
+
+
+def patient(query: Callable[[str], Rows]) -> Callable[[str], Rows]:
+    """Sends a query again after a timeout: a server that is busy for a moment must not end a long recording."""
+
+    def rows(name: str) -> Rows:
+        for _ in range(_TRIES - 1):
+            with suppress(QueryCanceled):
+                return query(name)
+        return query(name)
+
+    return rows
 
 
 def _record_probes(
