@@ -217,6 +217,18 @@ def test_nothing_is_told_from_what_says_too_little(
         predict(Request(path, **asked))
 
 
+def test_the_size_of_other_databases_than_the_recorders_is_unknown(tmp_path: Path) -> None:
+    """Less than half of 1,000 pages are seen, and all have room in the buffers: if there are no more than these."""
+    few: dict[str, Any] = {"pages": 1000, "transactions": 600}
+    found = by_block(predict(Request(made(tmp_path / "known.octrace", **few), (BLOCK,))))
+    assert found[BLOCK]["hit_ratio"]["value"] > 0.99
+    with pytest.raises(HostError, match="the working set is not covered"):
+        predict(Request(made(tmp_path / "few.octrace", **few, database=2), (BLOCK,)))
+    document = predict(Request(made(tmp_path / "other.octrace", database=2), (BLOCK,)))
+    assert any("100% of the accesses are to other databases" in line for line in document["limitations"])
+    assert not any("other databases" in line for line in predict(Request(tmp_path / "known.octrace"))["limitations"])
+
+
 def test_nothing_is_told_from_the_accesses_of_one_relation(tmp_path: Path) -> None:
     files.cut(made(tmp_path / "t.octrace"), tmp_path / "part", 0, None, 7)
     with pytest.raises(HostError, match="only the accesses of the relation 7"):
@@ -674,7 +686,7 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
 
 
 def test_images_that_would_be_compressed_were_not_when_it_was_recorded(tmp_path: Path) -> None:
-    """Otherwise the recorded speed would be explained by less WAL than there was, and compression would gain nothing."""
+    """Else the recorded speed would be explained by less WAL than there was, and compression would gain nothing."""
     trace = recorded(made(tmp_path / "t.octrace", writes=True))
     own, base = (Size(BLOCK, 8 * MB, 64 * MB, is_as_recorded=value) for value in (True, False))
     rates, device = simulate(trace, [own, base], 20.0), device_of("mbps=20")
