@@ -149,6 +149,17 @@ def test_the_recorded_speed_comes_out_at_the_recorded_size(tmp_path: Path) -> No
         assert found[8192]["tps"]["value"] == pytest.approx(1000, rel=0.001)
 
 
+def test_a_faster_device_than_the_recorded_one_is_faster(tmp_path: Path) -> None:
+    """The recorded transactions waited for the recorded device's reads, and need not wait for them once more."""
+    asked = Request(made(tmp_path / "t.octrace"), (BLOCK,), memory=10 * MB, recorded_device="iops=3000")
+    same, faster = (
+        by_block(predict(dataclasses.replace(asked, device=device)))[BLOCK]["tps"]["value"]
+        for device in ("iops=3000", "iops=6000")
+    )
+    assert same == pytest.approx(1000, rel=0.05)
+    assert same < faster < 1.1 * same
+
+
 def test_more_data_of_the_same_skew_hits_less_and_more_clients_do_more(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
     before = by_block(predict(Request(path)))[8192]
