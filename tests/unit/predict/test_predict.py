@@ -276,6 +276,18 @@ def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
     assert text.exit_code == 0 and "64 kB WAL" in " ".join(text.output.split())
 
 
+def test_a_device_may_have_no_readahead(tmp_path: Path) -> None:
+    """read_ahead_kb is 0 on some devices, and octavo trace simulate takes it as well."""
+    path = made(tmp_path / "t.octrace")
+    asked = ["predict", str(path), "--memory", "10MB", "--data-block", "8kB", "--readahead", "0kB", "--format", "json"]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.exception
+    (row,) = json.loads(result.output)["sizes"]
+    figures = row["figures"]
+    read = figures["device_read_bytes_per_transaction"]["value"]
+    assert read == pytest.approx(BLOCK * figures["device_reads_per_transaction"]["value"], rel=0.05)
+
+
 def test_reads_from_a_probed_device_take_the_cpu_that_was_probed(tmp_path: Path) -> None:
     path, probe = made(tmp_path / "t.octrace"), tmp_path / "probe.json"
 
