@@ -122,6 +122,19 @@ def test_a_recorder_that_was_held_up_leaves_a_pause(
     assert 1 <= count <= 2 and microseconds >= 150_000
 
 
+def test_every_backend_has_its_turn(tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where more is written in a turn than may be read."""
+    monkeypatch.setattr(recorder, "_MOST_A_TURN", 1 << 20)
+    with recorder.recording(_SERVER, proc) as recording:
+        writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+        records = _record(1663, _STREAM, 3, 5 << 32 | 16384) + ((3 << 20) // 16 - 1) * _record(1, 0, 3, 1)
+        for number in range(3):
+            (tmp_path / "data" / recorder.DIRECTORY / f"{recording.number}.77.{number}").write_bytes(records)
+        for _ in range(3):
+            assert not recording.take(writer)
+        assert [file.offset for file in recording.files.values()] == 3 * [1 << 20]
+
+
 def test_a_full_disk_of_the_trace_is_not_the_server_s(tmp_path: Path, proc: Path) -> None:
     writer = _core.TraceWriter(Path("/dev/full"), 8192)
     writer.describe("recorder", "a test")

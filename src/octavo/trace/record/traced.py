@@ -99,6 +99,8 @@ class TracedRecording:
             file.ended = file.ended or not (self.proc / str(file.backend)).exists()
             taken, is_all = self._read(file, writer, left)
             left -= taken
+            if taken:
+                self.files[name] = self.files.pop(name)  # behind those that have no turn this time
             if file.ended and is_all:
                 self._forget(name, writer)
         return left > 0
