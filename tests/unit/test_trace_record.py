@@ -16,7 +16,7 @@ from octavo.trace import files
 from octavo.trace.record import recorder
 from octavo.trace.record.budget import cost_of
 from octavo.trace.record.pauses import Pauses
-from octavo.trace.record.probes import executable, program
+from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
 from octavo.trace.simulate import recorded_seconds
@@ -80,6 +80,26 @@ def test_a_program_without_probes_is_refused(tmp_path: Path) -> None:
     postgres.unlink()
     with pytest.raises(HostError, match="cannot be read"), executable(7, tmp_path):
         pass
+
+
+def test_without_the_kernels_types_two_servers_of_a_program_are_not_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "postgres").touch()
+    (tmp_path / "other").touch()
+    proc, types = tmp_path / "proc", tmp_path / "vmlinux"
+
+    def started(pid: int, parent: int, program: str) -> None:
+        (proc / str(pid)).mkdir(parents=True)
+        (proc / str(pid) / "exe").symlink_to(tmp_path / program)
+        (proc / str(pid) / "stat").write_text(f"{pid} (postgres) S {parent} {' '.join(60 * ['0'])}\n")
+
+    for pid, parent, program in ((7, 1, "postgres"), (8, 7, "postgres"), (90, 1, "other"), (91, 90, "other")):
+        started(pid, parent, program)
+    refuse_other_servers(7, proc, types)
+    started(95, 94, "postgres")
+    with pytest.raises(HostError, match="process 95 is of another server"):
+        refuse_other_servers(7, proc, types)
+    types.touch()
+    refuse_other_servers(7, proc, types)
 
 
 def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from octavo.trace.record.probes import (
     executable,
     is_traced,
     program,
+    refuse_other_servers,
     require_bpftrace,
 )  # fmt: skip
 from octavo.trace.record.server import counted, microseconds_since, write_facts
@@ -113,6 +114,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         if is_traced(target.postmaster):
             return _record_traced(request, connection, target, int(server["data_block"]), say)
         require_bpftrace()
+        refuse_other_servers(target.postmaster)
         with executable(target.postmaster) as path:
             return _record_probes(request, connection, target, path, int(server["data_block"]), journal, say)
     finally:
