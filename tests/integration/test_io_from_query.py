@@ -63,6 +63,16 @@ def test_as_many_blocks_as_the_servers_own_scan(server: Server) -> None:
     assert visited.forced, "a query that takes nearly all is no bitmap heap scan by itself"
 
 
+def test_blocks_of_a_table_are_not_those_of_its_children(server: Server) -> None:
+    query = "SELECT sum(id) FROM visited WHERE place BETWEEN 100 AND 400"
+    before = blocks_of_query(query, dsn(server))
+    server.execute("CREATE TABLE child (note text) INHERITS (visited)")
+    server.execute("INSERT INTO child SELECT i, 200, 'x', repeat('y', 900) FROM generate_series(1, 9000) AS i")
+    server.execute("ANALYZE visited")
+    after = blocks_of_query(query, dsn(server))
+    assert after.relation == "public.visited" and after.blocks == before.blocks
+
+
 def test_the_server_is_not_changed(server: Server) -> None:
     for query, said in (
         ("DELETE FROM visited WHERE place < 50 RETURNING (SELECT 1 FROM nothing)", "nothing"),

@@ -109,6 +109,30 @@ def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch
         probe(Probe(tmp_path, 1.0, 1, unseen))
 
 
+def test_a_cache_below_the_probe_is_no_gain_of_shifted_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of two measurements of the same places the second is twice as fast, whichever it is."""
+    shifts = 0
+
+    def measure(job: Job, observe: object) -> "IoOutcome":
+        nonlocal shifts
+        shifts += job.pattern == "list"
+        seconds = 0.5e-3 if job.pattern == "list" and shifts % 2 == 0 else 1e-3
+
+        def latency(_: float) -> float:
+            return seconds
+
+        return cast(
+            "IoOutcome",
+            SimpleNamespace(
+                file_bytes=1 << 30, requests=100, seconds=1.0, bytes=100 * job.block, cpu_seconds=1e-3, latency=latency
+            ),
+        )
+
+    monkeypatch.setattr("octavo.io.probe.measure", measure)
+    alignment = probe(Probe(tmp_path, 1.0, 1, unseen))["alignment"]
+    assert alignment and all(row["low"] == 0.5 and row["high"] == 2.0 for row in alignment)
+
+
 def test_a_file_that_may_not_be_read_is_said_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def measure(job: Job, observe: object) -> "IoOutcome":
         raise HostError("/dev/sdx: open: Permission denied; run as a user who may")

@@ -151,6 +151,18 @@ def _document(tmp_path: Path, **more: Any) -> dict[str, Any]:
     return surface(SurfaceRequest(path, threads=2, **more))
 
 
+def test_a_surface_has_room_for_relations_of_unknown_size(tmp_path: Path) -> None:
+    """Those of another database than the recorder's: 3,000 pages of 8 kB, read in turn, hit when all have room."""
+    writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+    writer.relation(1663, 5, 16384, kind="r", blocks=3, tuples=9, tuple_bytes=0, fillfactor=0, name=None)
+    writer.push([(time, 1, 1663, 6, 16384, 0, time % 3000, 0, 0) for time in range(6000)])
+    writer.finish()
+    document = surface(SurfaceRequest(tmp_path / "t.octrace", page_sizes=(8192,)))
+    (curve,) = document["curves"]
+    assert document["capacities_bytes"][-1] > 3000 * 8192 > document["capacities_bytes"][0]
+    assert curve["hit_ratios"][-1] == 0.5 and curve["enough_bytes"] >= 3000 * 8192
+
+
 def test_a_surface_is_that_of_lru_caches(tmp_path: Path) -> None:
     document = _document(tmp_path)
     path = tmp_path / "t.octrace"

@@ -6,17 +6,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from psycopg.errors import QueryCanceled
 
 from octavo import _core
 from octavo.errors import HostError
 from octavo.host.journal import Journal
-from octavo.instruments.target import Target
+from octavo.instruments.target import Rows, Target
 from octavo.trace import files
 from octavo.trace.record import recorder
 from octavo.trace.record.budget import cost_of
-from octavo.trace.record.probes import executable, program
+from octavo.trace.record.pauses import Pauses
+from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
+from octavo.trace.simulate import recorded_seconds
 
 
 def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
@@ -29,6 +32,26 @@ def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
     writer.finish()
     found = files.summarize(tmp_path / "t")
     assert (found["reads"], found["times"]) == (2, (7, 8))
+
+
+@pytest.mark.parametrize(("cut", "gap"), [(0, 4_500_000), (100, 4_500_000), (24, 4_600_000)])
+def test_a_pause_lasts_until_the_probes_are_attached_again(tmp_path: Path, cut: int, gap: int) -> None:
+    """Two slices of a second, 4.5 s apart, read in pieces that end anywhere, as within the first line."""
+    began, second = 1_000_000_000, 1_000_000_000
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    pauses = Pauses(writer, began)
+    for start in (2 * second, 15 * second // 2):
+        pauses.begin_slice()
+        lines = [f"{start + step * second // 10} 7 0 {step} 1663 5 16384 -1 0" for step in range(11)]
+        printed = "\n".join(["Attaching 2 probes...", *lines, ""]).encode()
+        for piece in (printed[:cut], printed[cut:], b""):
+            pauses.see(piece)
+            assert writer.push_probes(piece, began, 0)[0] == 0
+    writer.finish()
+    found = files.summarize(tmp_path / "t")
+    assert (found["reads"], found["times"]) == (22, (1_000_000, 7_500_000))
+    assert found["events"]["pause_microseconds"] == (1, gap)
+    assert recorded_seconds(found) == pytest.approx((6_500_000 - gap) / 1e6)
 
 
 def test_a_program_has_the_probes_of_its_version() -> None:
@@ -57,6 +80,26 @@ def test_a_program_without_probes_is_refused(tmp_path: Path) -> None:
     postgres.unlink()
     with pytest.raises(HostError, match="cannot be read"), executable(7, tmp_path):
         pass
+
+
+def test_without_the_kernels_types_two_servers_of_a_program_are_not_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "postgres").touch()
+    (tmp_path / "other").touch()
+    proc, types = tmp_path / "proc", tmp_path / "vmlinux"
+
+    def started(pid: int, parent: int, program: str) -> None:
+        (proc / str(pid)).mkdir(parents=True)
+        (proc / str(pid) / "exe").symlink_to(tmp_path / program)
+        (proc / str(pid) / "stat").write_text(f"{pid} (postgres) S {parent} {' '.join(60 * ['0'])}\n")
+
+    for pid, parent, program in ((7, 1, "postgres"), (8, 7, "postgres"), (90, 1, "other"), (91, 90, "other")):
+        started(pid, parent, program)
+    refuse_other_servers(7, proc, types)
+    started(95, 94, "postgres")
+    with pytest.raises(HostError, match="process 95 is of another server"):
+        refuse_other_servers(7, proc, types)
+    types.touch()
+    refuse_other_servers(7, proc, types)
 
 
 def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
@@ -103,23 +146,61 @@ def test_a_relation_that_is_dropped_meanwhile_is_left_out(tmp_path: Path) -> Non
     assert (found["relation"], found["blocks"], found["name"]) == (16384, 7, "t")
 
 
-def test_a_server_that_does_not_count_its_wal_is_refused(
-    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
+    """Connections lead to a server of this version without rows. Returns what is told when they are closed."""
     closed: list[bool] = []
 
     def connect(*_: object) -> SimpleNamespace:
         return SimpleNamespace(close=lambda: closed.append(True))
 
     def target_of(_: object) -> tuple[Target, dict[str, str]]:
-        return Target(lambda _: [], 130022, None, None, None), {"data_block": "8192"}
+        return Target(lambda _: [], version, None, None, None), {"data_block": "8192"}
 
     monkeypatch.setattr(recorder, "connect", connect)
     monkeypatch.setattr(recorder, "target_of", target_of)
+    return closed
+
+
+def test_a_server_that_does_not_count_its_wal_is_refused(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = _connected(monkeypatch, 130022)
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
     with pytest.raises(HostError, match=r"14 or later.*; this is 13"):
         recorder.record(request, journal, print)
     assert closed and not request.out.exists()
+
+
+def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that of Octavo's home, or of the server."""
+    closed = _connected(monkeypatch, 180006)
+
+    def full(*_: object) -> _core.TraceWriter:
+        return _core.TraceWriter(Path("/dev/full"), 8192)
+
+    monkeypatch.setattr(recorder, "_new_trace", full)
+    request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
+    with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left.*; name a file where there"):
+        recorder.record(request, journal, print)
+    assert closed
+
+
+@pytest.mark.parametrize(("late", "is_answered"), [(2, True), (3, False)])
+def test_a_query_that_takes_too_long_is_sent_again(late: int, is_answered: bool) -> None:
+    asked: list[str] = []
+
+    def query(name: str) -> Rows:
+        asked.append(name)
+        if len(asked) <= late:
+            raise QueryCanceled("canceling statement due to statement timeout")
+        return [{"position": 1}]
+
+    if is_answered:
+        assert recorder.patient(query)("traced_wal") == [{"position": 1}]
+    else:
+        with pytest.raises(QueryCanceled):
+            recorder.patient(query)("traced_wal")
+    assert asked == 3 * ["traced_wal"]
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:

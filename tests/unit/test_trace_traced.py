@@ -109,6 +109,44 @@ def test_a_backend_that_could_not_go_on_is_an_error(tmp_path: Path, proc: Path) 
         recording.take(_core.TraceWriter(tmp_path / "t.octrace", 8192))
 
 
+def test_a_recorder_that_was_held_up_leaves_a_pause(
+    tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Backends have stopped by themselves meanwhile: what they did then is not in the trace, and the trace says so."""
+    monkeypatch.setattr(recorder, "_LEASE_NANOSECONDS", 50_000_000)
+    with recorder.recording(_SERVER, proc) as recording:
+        writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+        assert recorder.record(recording, writer, 0.6, time.monotonic_ns(), lambda: None) == 0
+        writer.finish()
+    count, microseconds = files.summarize(tmp_path / "t.octrace")["events"]["pause_microseconds"]
+    assert 1 <= count <= 2 and microseconds >= 150_000
+
+
+def test_every_backend_has_its_turn(tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where more is written in a turn than may be read."""
+    monkeypatch.setattr(recorder, "_MOST_A_TURN", 1 << 20)
+    with recorder.recording(_SERVER, proc) as recording:
+        writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+        records = _record(1663, _STREAM, 3, 5 << 32 | 16384) + ((3 << 20) // 16 - 1) * _record(1, 0, 3, 1)
+        for number in range(3):
+            (tmp_path / "data" / recorder.DIRECTORY / f"{recording.number}.77.{number}").write_bytes(records)
+        for _ in range(3):
+            assert not recording.take(writer)
+        assert [file.offset for file in recording.files.values()] == 3 * [1 << 20]
+
+
+def test_a_full_disk_of_the_trace_is_not_the_server_s(tmp_path: Path, proc: Path) -> None:
+    writer = _core.TraceWriter(Path("/dev/full"), 8192)
+    writer.describe("recorder", "a test")
+    with (
+        pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left"),
+        recorder.recording(_SERVER, proc),
+        files.writing(tmp_path / "t.octrace"),
+    ):
+        writer.flush()
+    assert list((tmp_path / "data").iterdir()) == []
+
+
 def test_a_tracing_build_is_another_build() -> None:
     spec = BuildSpec("18")
     plain, tracing = (recipe.options(each, "18.6") for each in (spec, replace(spec, traced=True)))

@@ -135,7 +135,7 @@ def predict(
         clients=clients,
         checkpoint=every,
         until_checkpoint=until_checkpoint,
-        readahead=None if readahead is None else one_size("--readahead", readahead),
+        readahead=None if readahead is None else one_size("--readahead", readahead, least=0),
         dirty_background=None if dirty_background is None else one_size("--dirty-background", dirty_background),
         huge_pages=huge_pages,
         prices=Prices(device_price, memory_price),

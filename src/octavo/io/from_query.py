@@ -123,9 +123,10 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     with _servers_names(cursor):
         relation, condition = _relation(cursor, node), node["Recheck Cond"]
         alias = _quoted(cursor, node["Alias"])
-    # Text of the server's own making: names quoted by it, the condition deparsed by it.
-    block_of_row = f"{alias}.ctid::pg_catalog.text::pg_catalog.point"
-    visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
+    # Text of the server's own making: names quoted by it, the condition deparsed by it. A scan is of one table ONLY,
+    # and tables that inherit from it are in other files.
+    block_of_row = f"({alias}.ctid::pg_catalog.text::pg_catalog.point)[0]::bigint"
+    visited = f"SELECT DISTINCT {block_of_row} FROM ONLY {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
     blocks = _blocks(cursor, visited, condition)
     if not blocks:
         raise UsageError("--from-query: no row of the table meets the condition; choose one that some rows meet")

@@ -20,6 +20,8 @@ SMALLER_IMAGES, LARGER_IMAGES = 0.09, -0.03
 # At the recorded size, for the same workload at another time:
 LATER_READS = 0.05
 LATER_RECORDS = 0.2
+# Figures that are parts of a whole.
+_SHARES = ("hit_ratio", "page_cache_hit_ratio")
 # Where many pages are logged at once, just after a checkpoint, they are seldom emptier than this.
 _FULL_PAGES = 0.98
 
@@ -195,7 +197,9 @@ def intervals(
             below, above = below + down**2, above + up**2
             if max(down, up) > widest:
                 widest, because = max(down, up), reason
-        found[name] = Interval(value, max(0.0, value - math.sqrt(below)), value + math.sqrt(above), because)
+        high = value + math.sqrt(above)
+        high = min(1.0, high) if name in _SHARES else high
+        found[name] = Interval(value, max(0.0, value - math.sqrt(below)), high, because)
     return found
 
 

@@ -29,7 +29,8 @@ class Conditions:
     clients: int | None
     cycle: float | None
     images_factor: float = 1.0
-    """The factor for the bytes of images: from wal_compression, or a changed distance between checkpoints."""
+    """The factor for the bytes of images at predicted sizes, not of the recorded server: from wal_compression, or a
+    changed distance between checkpoints."""
     correction: Correction = dataclasses.field(default_factory=Correction)
     transactions: float | None = None
     """The number of transactions since the last checkpoint to count; None: those of the time between checkpoints."""

@@ -89,11 +89,12 @@ def work(
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
         records = records_of(assumed, given) * (1 + assumed.elsewhere_records * octaves)
         records *= 1 + assumed.later * LATER_RECORDS
-        fill = assumed.image_fill
+        fill, factor = assumed.image_fill, 1.0
         if not size.is_as_recorded:
             fill = fill_of_cycle(assumed, given, given.since_checkpoint(tps)) + assumed.later_fill
+            factor = given.images_factor
         fill = min(1.0, fill * one.fullness * (1 + assumed.elsewhere_fill * min(1.0, octaves)))
-        wal = wal_of(records, images * given.images_factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
+        wal = wal_of(records, images * factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
     checkpoint = each["checkpoint_writes"] * size.data_block if trace.has_changes and given.cycle else None
     return Work(
         reads=reads,
@@ -206,21 +207,25 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
     stations = _stations(needed / pace, others / pace, found, assumed, given.device, processors)
     for_reads = 0.0
     if own.device_reads is not None and found.device_reads is not None:
-        device = given.device
-        if device.latency is None and device.is_limited:
-            device = dataclasses.replace(device, latency=assumed.latency)
+        device, was = (_with_latency(one, assumed) for one in (given.device, given.recorded_device))
         if device.latency is not None:
-            same = device.name == given.recorded_device.name or not given.recorded_device.is_known
-            if same:
-                waiting -= min(waiting, device.waited(own.device_reads, own.device_read_bytes or 0.0))
+            was = was if was.is_known else device
+            waiting -= min(waiting, was.waited(own.device_reads, own.device_read_bytes or 0.0))
             for_reads = device.waited(found.device_reads, found.device_read_bytes or 0.0)
         elif own.device_reads > _HARDLY_READS:
-            was = waiting * assumed.waits
-            waiting -= was
-            for_reads = was * found.device_reads / own.device_reads
+            waited = waiting * assumed.waits
+            waiting -= waited
+            for_reads = waited * found.device_reads / own.device_reads
         elif found.device_reads > _HARDLY_READS:
             return None  # the duration of these reads is unknown
     return throughput(stations, given.clients, waiting + for_reads)
+
+
+def _with_latency(device: Device, assumed: Assumptions) -> Device:
+    """The device, with the assumed latency if only its limits are known."""
+    if device.latency is not None or not device.is_limited:
+        return device
+    return dataclasses.replace(device, latency=assumed.latency)
 
 
 def _stations(

@@ -18,7 +18,7 @@ from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
 from octavo.predict.model import assumed_of, bottleneck, figures, settled, varied
 from octavo.predict.rates import Rates
-from octavo.predict.recorded import Recorded, cycle_of, recorded
+from octavo.predict.recorded import MOST_ELSEWHERE, Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample
 from octavo.predict.simulation import chosen_sample, simulate
 from octavo.predict.size import Size
@@ -297,6 +297,11 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
             "the trace does not have the commits of each second (it would with pg_walinspect in the database): all "
             "transactions are assumed to have the same number of accesses, which gives newly loaded tables too few "
             "full-page images"
+        )
+    if (share := trace.elsewhere) > MOST_ELSEWHERE:
+        found.append(
+            f"{share:.0%} of the accesses are to other databases than that of the recorder (--dsn), whose relations "
+            "are not in the trace: rows per page, the size of relations and the cost of switching are those of the rest"
         )
     if request.memory is None:
         found.append("without --memory no page cache and no device reads are simulated")

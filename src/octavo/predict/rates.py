@@ -15,7 +15,7 @@ from octavo.predict import after_checkpoint
 from octavo.predict.counts import COUNTS, Counts, Points, of_so_many, whole
 from octavo.predict.layout import fullness
 from octavo.predict.progress import Progress, progress
-from octavo.predict.recorded import Recorded
+from octavo.predict.recorded import MOST_ELSEWHERE, Recorded
 from octavo.predict.sampling import error_of
 from octavo.predict.size import Size, traced_seconds
 from octavo.trace.simulate import SimulatedServer
@@ -25,6 +25,7 @@ _LATEST_WARM = 0.7
 # Where caches are full from the beginning, the first tenth of the trace is skipped: it is not yet a running server.
 _EARLIEST_WARM = 0.1
 _FULL = 0.95
+_UNKNOWN_ROOM = 0.5
 _SURE = 0.975
 _SIXTHS = 6
 # If a cycle has fewer marks than this, counting the beginning of the trace, its end is taken from many cycles.
@@ -94,7 +95,9 @@ def rates_of(
     series = [empty, *(whole(parts) for parts in zip(*counts, strict=True))]
     end = series[-1]
     done = _progress(trace, series, phases)
-    total = sum(one["blocks"] for one in trace.relations) * trace.data_block
+    total = None
+    if trace.elsewhere <= MOST_ELSEWHERE:
+        total = sum(one["blocks"] for one in trace.relations) * trace.data_block
     seen = (end["first_reads"] + end["extends"]) * size.data_block
     seen_below = end["pages_read_first"] * size.kernel_page
 
@@ -179,12 +182,15 @@ def _errors(replicates: Sequence[Sequence[Counts]], begin: int, of_all: Sequence
     }
 
 
-def _room(capacity: float, seen: float, total: float) -> float:
-    """The part of the unseen pages for which a cache has room beside the seen ones.
+def _room(capacity: float, seen: float, total: float | None) -> float:
+    """The part of the unseen pages for which a cache has room beside the seen ones; half of them, which the interval
+    extends to none and all, where the size of all data is unknown.
 
-    >>> _room(100, 60, 80), _room(100, 60, 460), _room(100, 100, 460)
-    (1.0, 0.1, 0.0)
+    >>> _room(100, 60, 80), _room(100, 60, 460), _room(100, 100, 460), _room(100, 60, None)
+    (1.0, 0.1, 0.0, 0.5)
     """
+    if total is None:
+        return _UNKNOWN_ROOM
     unseen = total - seen
     return 1.0 if unseen <= 0 else min(1.0, max(0.0, capacity - seen) / unseen)
 

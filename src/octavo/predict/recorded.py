@@ -22,6 +22,8 @@ FEWEST_TRANSACTIONS = 500
 _SECOND = 0.5
 # The most characters quoted of a text from the trace.
 _LONGEST = 20
+MOST_ELSEWHERE = 0.05
+"""If a larger part of the accesses is to other databases than the recorder's, the size of all data is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,14 @@ class Recorded:
             for one in self.summary["relations"]
             if (one["tablespace"], one["database"], one["relation"]) in accessed
         ]
+
+    @property
+    def elsewhere(self) -> float:
+        """The part of the accesses to databases of which the trace has no relations: it has those of one database, and
+        the shared ones."""
+        known = {one["database"] for one in self.summary["relations"]}
+        counts = [(database in known, count) for _, database, _, _, count in self.summary["streams"]]
+        return sum(count for is_known, count in counts if not is_known) / max(1, sum(count for _, count in counts))
 
     def setting(self, name: str) -> str | None:
         """A setting as the server reported it, or None."""

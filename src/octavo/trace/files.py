@@ -66,16 +66,24 @@ def replacing(target: Path) -> Generator[Path, None, None]:
     except OSError as error:
         raise HostError(f"{target} cannot be written: {error.strerror}; name a file that you may write") from error
     try:
-        yield opened_as(descriptor)
-        beside.replace(target)
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        raise HostError(f"{target} cannot be written: {error.strerror}; name a file where there is room") from error
+        with writing(target):
+            yield opened_as(descriptor)
+            beside.replace(target)
     finally:
         os.close(descriptor)
         with suppress(OSError):
             beside.unlink()
+
+
+@contextmanager
+def writing(target: Path) -> Generator[None, None, None]:
+    """The core writes to this file. Raises HostError if the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise HostError(f"{target} cannot be written: {error.strerror}; name a file where there is room") from error
 
 
 def ignore_progress(_accesses: int) -> None:

@@ -218,13 +218,16 @@ def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int
 
 
 def _upper_end(summary: Summary, buffers: int | None, largest: int) -> int:
-    """A capacity that holds everything: each access brings in at most one page, each relation at most all of its
-    pages."""
-    accesses = summary["reads"] + summary["extends"]
-    most = accesses * largest
-    relations = sum(relation["blocks"] for relation in summary["relations"]) * summary["page_size"]
-    if relations:
-        most = min(most, 4 * relations)
+    """A capacity that holds everything: each access brings in at most one page, each relation at most all of its pages.
+    Sizes are known only of the relations of the database that the recorder was connected to."""
+    own = summary["page_size"]
+    known = {(one["tablespace"], one["database"], one["relation"]): one["blocks"] for one in summary["relations"]}
+    others = sum(
+        count
+        for tablespace, database, relation, _, count in summary["streams"]
+        if not known.get((tablespace, database, relation))
+    )
+    most = min((summary["reads"] + summary["extends"]) * largest, 4 * sum(known.values()) * own + others * largest)
     return max(most, 4 * (buffers or 0), 1024 * largest)
 
 

@@ -185,6 +185,18 @@ def test_intervals_add_up_and_name_the_widest() -> None:
     assert one.low == pytest.approx(120 - math.hypot(10, 15)) and one.high == pytest.approx(120 + math.hypot(5, 35))
 
 
+def test_an_interval_of_a_share_ends_at_the_whole() -> None:
+    varied = [Variation("fill", "image_fill", 0.9, 1.0), Variation("waits", "waits", 0.0, 1.0)]
+
+    def figures(one: Assumptions) -> dict[str, float | None]:
+        both = one.image_fill - 0.05 * (0.5 - one.waits)
+        return {"hit_ratio": both, "tps_ratio": both}
+
+    found = {name: one.high for name, one in intervals(figures, Assumptions(), varied).items() if one is not None}
+    assert found == {"hit_ratio": 1.0, "tps_ratio": pytest.approx(0.95 + math.hypot(0.05, 0.025))}
+    assert found["tps_ratio"] > 1
+
+
 def test_commits_that_share_a_flush_are_assumed_where_nobody_counted() -> None:
     named = {one.name: one for one in variations(None, 16, 1)}
     assert named["commits that share a flush"].high == 16

@@ -14,9 +14,12 @@ from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
 from octavo.predict.after_checkpoint import since_checkpoint
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
+from octavo.predict.conditions import Conditions
 from octavo.predict.counts import COUNTS
+from octavo.predict.device import device_of
 from octavo.predict.five_minutes import Prices
 from octavo.predict.image_correction import correction, transactions_before
+from octavo.predict.model import assumed_of, work
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
 from octavo.predict.progress import Progress
@@ -148,6 +151,17 @@ def test_the_recorded_speed_comes_out_at_the_recorded_size(tmp_path: Path) -> No
         assert found[8192]["tps"]["value"] == pytest.approx(1000, rel=0.001)
 
 
+def test_a_faster_device_than_the_recorded_one_is_faster(tmp_path: Path) -> None:
+    """The recorded transactions waited for the recorded device's reads, and need not wait for them once more."""
+    asked = Request(made(tmp_path / "t.octrace"), (BLOCK,), memory=10 * MB, recorded_device="iops=3000")
+    same, faster = (
+        by_block(predict(dataclasses.replace(asked, device=device)))[BLOCK]["tps"]["value"]
+        for device in ("iops=3000", "iops=6000")
+    )
+    assert same == pytest.approx(1000, rel=0.05)
+    assert same < faster < 1.1 * same
+
+
 def test_more_data_of_the_same_skew_hits_less_and_more_clients_do_more(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
     before = by_block(predict(Request(path)))[8192]
@@ -216,6 +230,18 @@ def test_nothing_is_told_from_what_says_too_little(
         predict(Request(path, **asked))
 
 
+def test_the_size_of_other_databases_than_the_recorders_is_unknown(tmp_path: Path) -> None:
+    """Less than half of 1,000 pages are seen, and all have room in the buffers: if there are no more than these."""
+    few: dict[str, Any] = {"pages": 1000, "transactions": 600}
+    found = by_block(predict(Request(made(tmp_path / "known.octrace", **few), (BLOCK,))))
+    assert found[BLOCK]["hit_ratio"]["value"] > 0.99
+    with pytest.raises(HostError, match="the working set is not covered"):
+        predict(Request(made(tmp_path / "few.octrace", **few, database=2), (BLOCK,)))
+    document = predict(Request(made(tmp_path / "other.octrace", database=2), (BLOCK,)))
+    assert any("100% of the accesses are to other databases" in line for line in document["limitations"])
+    assert not any("other databases" in line for line in predict(Request(tmp_path / "known.octrace"))["limitations"])
+
+
 def test_nothing_is_told_from_the_accesses_of_one_relation(tmp_path: Path) -> None:
     files.cut(made(tmp_path / "t.octrace"), tmp_path / "part", 0, None, 7)
     with pytest.raises(HostError, match="only the accesses of the relation 7"):
@@ -250,6 +276,18 @@ def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
     assert "<svg" in page.read_text() and "Query plans" not in page.read_text()
     text = CliRunner().invoke(app, ["predict", str(path), "--data-block", "4kB,8kB", "--wal-block", "8kB,64kB"])
     assert text.exit_code == 0 and "64 kB WAL" in " ".join(text.output.split())
+
+
+def test_a_device_may_have_no_readahead(tmp_path: Path) -> None:
+    """read_ahead_kb is 0 on some devices, and octavo trace simulate takes it as well."""
+    path = made(tmp_path / "t.octrace")
+    asked = ["predict", str(path), "--memory", "10MB", "--data-block", "8kB", "--readahead", "0kB", "--format", "json"]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.exception
+    (row,) = json.loads(result.output)["sizes"]
+    figures = row["figures"]
+    read = figures["device_read_bytes_per_transaction"]["value"]
+    assert read == pytest.approx(BLOCK * figures["device_reads_per_transaction"]["value"], rel=0.05)
 
 
 def test_reads_from_a_probed_device_take_the_cpu_that_was_probed(tmp_path: Path) -> None:
@@ -671,6 +709,21 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
         one["wal_written_bytes_per_transaction"]["value"] - one["wal_bytes_per_transaction"]["value"] for one in written
     ]
     assert each[1] == pytest.approx(4096) and each[0] < 1500
+
+
+def test_images_that_would_be_compressed_were_not_when_it_was_recorded(tmp_path: Path) -> None:
+    """Else the recorded speed would be explained by less WAL than there was, and compression would gain nothing."""
+    trace = recorded(made(tmp_path / "t.octrace", writes=True))
+    own, base = (Size(BLOCK, 8 * MB, 64 * MB, is_as_recorded=value) for value in (True, False))
+    rates, device = simulate(trace, [own, base], 20.0), device_of("mbps=20")
+    given = Conditions(trace, own, rates[own], base, rates[base], device, device, 4, 20.0)
+    changed = dataclasses.replace(given, images_factor=0.5)
+    (was, then), (now, later) = (
+        [work(size, rates[size], trace.wal_block, assumed_of(trace), one).wal for one in (given, changed)]
+        for size in (own, base)
+    )
+    assert was is not None and was == then
+    assert now is not None and later is not None and later.images == pytest.approx(now.images / 2)
 
 
 def test_where_linux_limits_the_device_a_flush_is_a_request_and_waits_behind_no_reads(tmp_path: Path) -> None:

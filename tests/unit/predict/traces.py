@@ -23,20 +23,21 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
          facts: dict[str, Any] | None = None, settings: dict[str, str] | None = None, lost: int = 0,
          finish: bool = True, hot: bool = False, before: int | None = None, logged: float | None = None,
          fills: tuple[float, float] = (0.95, 0.95), kinds: bool = False, late: int = 0,
-         twice: float = 0.0, stretches: int = 1, pause: bool = False) -> Path:  # fmt: skip
+         twice: float = 0.0, stretches: int = 1, pause: bool = False, database: int = 1) -> Path:  # fmt: skip
     """A table of `pages` pages of 61 rows, one looked up per transaction (`hot`: in even pages only); some change it.
 
     A change is of a page that was looked up; each first one is an image, except for pages that were changed by the
     `before` transactions between the last checkpoint and the trace. Pages are as full as `fills` in the images before
     the trace and in those of the trace. With `kinds` the WAL was read again (pg_walinspect). The server's counter of
     images includes `late` from before the trace. The first part of the transactions (`twice`) looks up another page,
-    too. The commits of this number of `stretches` are known; `pause`: nothing was recorded for a while.
+    too. The commits of this number of `stretches` are known; `pause`: nothing was recorded for a while. The recorder
+    knows the relations of a `database`; 1 is the one that is accessed.
     """
     source = random.Random(1)
     writer = _core.TraceWriter(path, BLOCK)
     for name, value in {"shared_buffers": "8MB", "wal_block_size": "8192", **(settings or {})}.items():
         writer.setting(name, value)
-    writer.relation(1, 1, 7, kind="r", blocks=pages, tuples=pages * ROWS, tuple_bytes=0, fillfactor=0, name="t")
+    writer.relation(1, database, 7, kind="r", blocks=pages, tuples=pages * ROWS, tuple_bytes=0, fillfactor=0, name="t")
     first: set[int] = set()
     other, third = random.Random(2), random.Random(3)
     had = {other.randrange(pages) for _ in range(before or 0)}

@@ -246,6 +246,10 @@ impl BufferManager {
             .filter
             .is_some_and(|filter| filter.takes(page).is_none())
         {
+            if !Kind::of(how).changes() {
+                // It lets go of the last page that is in the sample.
+                self.pinned[backend as usize % self.pins] = NONE;
+            }
             return Outcome::Nothing;
         }
         let number = page as usize;

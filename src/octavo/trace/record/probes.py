@@ -10,6 +10,7 @@ from octavo.errors import HostError
 from octavo.home import changer_of_file
 from octavo.host.children import PLAIN_PATH
 from octavo.host.kernel_text import shown
+from octavo.host.process_table import read_table
 from octavo.postgres.builds.traced import MARK
 
 # Processor time of a probe, its trap and the line that bpftrace prints, in microseconds: pgbench -S, which took 11 per
@@ -19,6 +20,7 @@ MICROSECONDS_AN_EVENT = 15.0
 BUFFER_PAGES = 2048
 _PIECE = 1024**2
 _MOST_PIECES = 1024  # no server program has a gigabyte
+# The kernel's types, by which the program below finds a process's parent.
 _BTF = Path("/sys/kernel/btf/vmlinux")
 # bpftrace prints after time and pid: fork, block, tablespace, database, relation, backend, blocks that are new. It can
 # read six of a probe's arguments on x86-64. Before 16 the seventh would tell that a block is new (it counts as read, as
@@ -37,6 +39,29 @@ def require_bpftrace() -> None:
         raise HostError(
             "recording needs bpftrace; apt-get install bpftrace, or record the server's counters alone (--counters)"
         )
+
+
+def refuse_other_servers(postmaster: int, proc: Path = Path("/proc"), types: Path = _BTF) -> None:
+    """Raises HostError if the probes would also report another server: one of the same program, on a kernel without
+    types, where bpftrace cannot see which server a process belongs to."""
+    if types.exists():
+        return
+    own = _file(postmaster, proc)
+    for pid, process in read_table(proc).items():
+        if postmaster not in (pid, process.parent) and own is not None and _file(pid, proc) == own:
+            raise HostError(
+                f"process {pid} is of another server of the same program, and this kernel has no types (BTF) to tell "
+                "them apart; stop that server, or record the server's counters alone (--counters)"
+            )
+
+
+def _file(pid: int, proc: Path) -> tuple[int, int] | None:
+    """Device and inode of a process's program, None if it has ended."""
+    try:
+        found = (proc / str(pid) / "exe").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_traced(postmaster: int, proc: Path = Path("/proc")) -> bool:

@@ -5,17 +5,21 @@ import select
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from psycopg.errors import QueryCanceled
 
 from octavo import _core
 from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.journal import Journal
+from octavo.instruments.target import Rows
 from octavo.postgres.user_connection import UsersConnection
 from octavo.report.text_file import refuse_planted
-from octavo.trace.files import COUNTERS, NEW_FILE, opened_as
+from octavo.trace.files import COUNTERS, NEW_FILE, opened_as, writing
 from octavo.trace.record import counters, traced
 from octavo.trace.record.budget import (
     FIRST_SLOWDOWN,
@@ -27,11 +31,13 @@ from octavo.trace.record.budget import (
     slice_seconds,
     slowdown,
 )
+from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import (
     BUFFER_PAGES,
     executable,
     is_traced,
     program,
+    refuse_other_servers,
     require_bpftrace,
 )  # fmt: skip
 from octavo.trace.record.server import counted, microseconds_since, write_facts
@@ -48,6 +54,8 @@ _KEEP_NANOSECONDS = 500_000_000
 _ATTACH_SECONDS = 30.0
 _FLUSH_SECONDS = 1.0
 _READ = 1 << 20
+# How often a query is sent that the server has not answered in time.
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,8 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     """Makes the recording. However it ends, the file is complete up to its last second, and the probes end with
     bpftrace.
 
-    Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes.
+    Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes, or the
+    file's disk is full.
     """
     connection = connect(request.dsn, "octavo trace")
     try:
@@ -97,6 +106,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
                 f"octavo trace needs PostgreSQL {_SINCE // 10_000} or later, which counts its WAL (pg_stat_wal); "
                 f"this is {target.version // 10_000}"
             )
+        target = replace(target, query=patient(target.query))
         if request.counters:
             return _record_counters(request, connection, target, int(server["data_block"]), say)
         if target.postmaster is None:
@@ -104,10 +114,23 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         if is_traced(target.postmaster):
             return _record_traced(request, connection, target, int(server["data_block"]), say)
         require_bpftrace()
+        refuse_other_servers(target.postmaster)
         with executable(target.postmaster) as path:
             return _record_probes(request, connection, target, path, int(server["data_block"]), journal, say)
     finally:
         connection.close()
+
+
+def patient(query: Callable[[str], Rows]) -> Callable[[str], Rows]:
+    """Sends a query again after a timeout: a server that is busy for a moment must not end a long recording."""
+
+    def rows(name: str) -> Rows:
+        for _ in range(_TRIES - 1):
+            with suppress(QueryCanceled):
+                return query(name)
+        return query(name)
+
+    return rows
 
 
 def _record_probes(
@@ -140,7 +163,8 @@ def _record_probes(
         _note(wal.finish(connection, microseconds_since(began)), say)
     finally:
         found.accesses = writer.accesses
-        writer.finish()
+        with writing(request.out):
+            writer.finish()
     return found
 
 
@@ -155,7 +179,8 @@ def _record_traced(
     """Records from a tracing build, all of the time, because that costs only 0.1 µs per access."""
     say("a tracing build: all of the time is recorded, by the server itself")
     found = RecordingResult(recorded_seconds=request.seconds, slices=1)
-    with traced.recording(target.postmaster) as recording:
+    # Within `recording`, to which a full disk would be that of the server's data directory.
+    with traced.recording(target.postmaster) as recording, writing(request.out):
         writer = _new_trace(request.out, data_block)
         began = time.monotonic_ns()
         try:
@@ -184,13 +209,14 @@ def _record_counters(
     """Records the server's counters, from any host that can connect."""
     say(counters.UNKNOWN)
     writer = _new_trace(request.out, data_block)
-    try:
-        write_facts(writer, target, names=request.names, source=COUNTERS)
-        writer.flush()
-        for note in counters.record(connection, target, writer, request.seconds, time.monotonic_ns()):
-            say(note)
-    finally:
-        writer.finish()
+    with writing(request.out):
+        try:
+            write_facts(writer, target, names=request.names, source=COUNTERS)
+            writer.flush()
+            for note in counters.record(connection, target, writer, request.seconds, time.monotonic_ns()):
+                say(note)
+        finally:
+            writer.finish()
     return RecordingResult(recorded_seconds=request.seconds, slices=1)
 
 
@@ -245,8 +271,8 @@ def _slices(
     """
     start, most = time.monotonic(), request.most_overhead
     end = start + request.seconds
-    with_probes, without = Speed(), Speed()
-    slower, paused = max(cost.slower, FIRST_SLOWDOWN), 0.0
+    with_probes, without, pauses = Speed(), Speed(), Pauses(writer, began)
+    slower = max(cost.slower, FIRST_SLOWDOWN)
     while (left := end - time.monotonic()) > 0:
         seconds = left
         if cost.duty < 1 and most is not None:
@@ -255,23 +281,20 @@ def _slices(
                 seconds = 0  # lost events cannot be recovered
         before = counted(target.query)
         if seconds:
-            if paused:
-                writer.event(microseconds_since(began) - round(paused * 1e6), "pause_microseconds", round(paused * 1e6))
-            _slice(seconds, target, path, writer, began, journal, found)
+            _slice(seconds, target, path, writer, began, journal, found, pauses, request.out)
             after = counted(target.query)
             with_probes.add(before, after)
             found.slices += 1
             found.recorded_seconds += seconds
             writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
             wal.take(microseconds_since(began))
-            before, paused = after, 0.0
+            before = after
         if cost.duty >= 1 or most is None or (left := end - time.monotonic()) <= 0:
             break
         idle = left
         if seconds:
             idle = min(left, max(_LOOK_SECONDS, idle_seconds(with_probes.seconds, end - left - start, slower, most)))
         time.sleep(idle)
-        paused += idle
         without.add(before, counted(target.query))
         slower = max(cost.slower, slowdown(with_probes.rate, without.rate))
     if without.seconds:
@@ -289,8 +312,10 @@ def _slice(
     began: int,
     journal: Journal,
     found: RecordingResult,
+    pauses: Pauses,
+    out: Path,
 ) -> None:
-    """Runs bpftrace once. Raises HostError when it cannot attach."""
+    """Runs bpftrace once. Raises HostError when it cannot attach, or the disk is full."""
     text = program(target.version, path, target.postmaster, seconds)
     child, number = children.start(
         ["bpftrace", "-B", "full", "-e", text],
@@ -300,7 +325,8 @@ def _slice(
         environment={"BPFTRACE_PERF_RB_PAGES": str(BUFFER_PAGES)},
     )
     try:
-        notes = _read(child, seconds, writer, began, found)
+        with writing(out):
+            notes = _read(child, seconds, writer, began, found, pauses)
     finally:
         if child.poll() is None:
             child.terminate()
@@ -320,7 +346,12 @@ def _slice(
 
 
 def _read(
-    child: "subprocess.Popen[str]", seconds: float, writer: _core.TraceWriter, began: int, found: RecordingResult
+    child: "subprocess.Popen[str]",
+    seconds: float,
+    writer: _core.TraceWriter,
+    began: int,
+    found: RecordingResult,
+    pauses: Pauses,
 ) -> list[str]:
     """Reads bpftrace's output until it ends. Returns the lines that are not accesses."""
     assert child.stdout is not None
@@ -328,6 +359,7 @@ def _read(
     deadline = time.monotonic() + seconds + _ATTACH_SECONDS
     notes, flushed = list[str](), time.monotonic()
     printed: list[bytes] = []
+    pauses.begin_slice()
     while True:
         ready, _, _ = select.select([descriptor], [], [], _FLUSH_SECONDS)
         piece = os.read(descriptor, _READ) if ready else None
@@ -335,8 +367,10 @@ def _read(
             printed.append(piece)
         is_over = piece == b"" or time.monotonic() > deadline
         if is_over or time.monotonic() - flushed >= _FLUSH_SECONDS:
-            lost, more = writer.push_probes(b"".join(printed), began, 0 if is_over else _KEEP_NANOSECONDS)
+            text = b"".join(printed)
             printed.clear()
+            pauses.see(text)
+            lost, more = writer.push_probes(text, began, 0 if is_over else _KEEP_NANOSECONDS)
             notes += more
             if lost:
                 found.lost += lost

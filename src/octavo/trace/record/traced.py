@@ -63,13 +63,20 @@ class TracedRecording:
     files: dict[str, _File] = field(default_factory=dict[str, _File])
     opened: int = 0
     strays: int = 0
+    until: int | None = None
+    """Nanoseconds of the monotonic clock until which backends record."""
 
-    def extend(self) -> None:
-        """Allows backends to record for the next seconds."""
-        self._write(time.monotonic_ns() + _LEASE_NANOSECONDS, 0)
+    def extend(self) -> int:
+        """Allows backends to record for the next seconds. Returns the nanoseconds for which they did not, because this
+        is called too late: the recorder had to wait for the server or for its disk, or was stopped."""
+        now, before = time.monotonic_ns(), self.until
+        self.until = now + _LEASE_NANOSECONDS
+        self._write(self.until, 0)
+        return 0 if before is None else max(0, now - before)
 
     def stop(self, *, let_go: bool = False) -> None:
         """Stops recording in the backends; with `let_go` they close their files at their next access."""
+        self.until = None
         self._write(0, int(let_go))
 
     def _write(self, until: int, let_go: int) -> None:
@@ -92,6 +99,8 @@ class TracedRecording:
             file.ended = file.ended or not (self.proc / str(file.backend)).exists()
             taken, is_all = self._read(file, writer, left)
             left -= taken
+            if taken:
+                self.files[name] = self.files.pop(name)  # behind those that have no turn this time
             if file.ended and is_all:
                 self._forget(name, writer)
         return left > 0
@@ -226,12 +235,14 @@ def record(
     """Records for so many seconds. Returns the number of lost records: invalid ones, and those written faster than
     read.
 
-    `each_second` is called about once a second.
+    `each_second` is called about once a second. If it takes longer than backends record by themselves, the trace has a
+    pause.
     """
     end = time.monotonic() + seconds
     called, is_all = time.monotonic(), True
     while (left := end - time.monotonic()) > 0:
-        recording.extend()
+        if missed := recording.extend():
+            writer.event((time.monotonic_ns() - missed - began) // 1000, "pause_microseconds", missed // 1000)
         time.sleep(min(left, _LOOK_SECONDS) if is_all else 0)
         is_all = recording.take(writer)
         writer.push_probes(b"", began, _KEEP_NANOSECONDS)

@@ -75,6 +75,27 @@ fn a_page_survives_as_many_rounds_as_it_was_used() {
 }
 
 #[test]
+fn a_backend_that_goes_on_to_a_page_outside_the_sample_lets_go_of_its_last() {
+    let filter = Filter::new(0.5, 1);
+    let (inside, outside): (Vec<u32>, Vec<u32>) =
+        (0..100).partition(|&page| filter.takes(page).is_some());
+    let mut manager = BufferManager::new(4 * 8192, 8192, Rings::default(), Some(filter));
+    assert_eq!(manager.buffers(), 2);
+    let accesses = [
+        (1, inside[0]),
+        (1, outside[0]),
+        (2, inside[1]),
+        (2, inside[2]),
+    ];
+    for (backend, page) in accesses {
+        manager.access(page, backend, 0, NORMAL, 0);
+    }
+    // Of two pages that were used as often the hand comes to the first one first.
+    assert_eq!(manager.buffer_of[inside[0] as usize], NONE);
+    assert_ne!(manager.buffer_of[inside[1] as usize], NONE);
+}
+
+#[test]
 fn a_scan_of_a_large_table_keeps_to_its_ring() {
     let mut manager = manager(1024);
     for page in 0..100 {

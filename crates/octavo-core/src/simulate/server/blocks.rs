@@ -1,6 +1,10 @@
 use super::self_similar::SelfSimilar;
 use crate::{
-    simulate::{Batch, feed::merged, pages::Numbers},
+    simulate::{
+        Batch,
+        feed::{is_change, merged},
+        pages::Numbers,
+    },
     trace::{Kind, Strategy},
 };
 
@@ -10,7 +14,7 @@ pub enum Blocks {
     Merged(u32),
     /// Each page is this many blocks; an access always needs the first of them.
     Concentrated(u8),
-    /// Each page is this many blocks; accesses need them in turn.
+    /// Each page is this many blocks; accesses need them in turn. A change is of the block that the latest access needed.
     Spread {
         /// At most 32.
         parts: u8,
@@ -123,8 +127,12 @@ impl Blocks {
                 if number >= turns.len() {
                     turns.resize((number + 1).next_power_of_two(), 0);
                 }
-                let turn = turns[number];
-                turns[number] = (turn + 1) % *parts;
+                let mut turn = turns[number];
+                if is_change(how) {
+                    turn = (turn + *parts - 1) % *parts;
+                } else {
+                    turns[number] = (turn + 1) % *parts;
+                }
                 then(part(page * u32::from(*parts) + u32::from(turn), turn));
             }
             Self::SelfSimilar(similar) => {

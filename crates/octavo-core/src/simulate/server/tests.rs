@@ -201,6 +201,32 @@ fn smaller_blocks_have_two_ends_and_scans_need_all_of_a_page() {
 }
 
 #[test]
+fn a_change_is_of_the_block_that_was_accessed() {
+    // Two blocks a page: each page is read and changed twice, so that each of its blocks is.
+    let accesses: Vec<_> = (0..20)
+        .flat_map(|turn| {
+            let change = access(1, 1, turn % 10, Kind::Change, Strategy::Normal);
+            [Some(read(turn % 10)), Some(change)]
+        })
+        .chain([None])
+        .collect();
+    let spread = Blocks::Spread {
+        parts: 2,
+        turns: Vec::new(),
+    };
+    for (blocks, count) in [(spread, 20), (Blocks::Concentrated(2), 10)] {
+        let counts = after(server(blocks, 1000, 0, None), &accesses)
+            .buffers()
+            .counts();
+        assert_eq!(counts.reads, count);
+        assert_eq!(
+            (counts.checkpoint_writes, counts.full_page_images),
+            (count, count)
+        );
+    }
+}
+
+#[test]
 fn a_relation_grows_by_as_many_bytes_in_blocks_of_any_size() {
     let accesses: Vec<_> = (0..8)
         .map(|block| Some(access(1, 1, block, Kind::Extend, Strategy::Normal)))
