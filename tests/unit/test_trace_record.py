@@ -92,8 +92,8 @@ def test_without_the_kernels_types_two_servers_of_a_program_are_not_told_apart(t
         (proc / str(pid) / "exe").symlink_to(tmp_path / program)
         (proc / str(pid) / "stat").write_text(f"{pid} (postgres) S {parent} {' '.join(60 * ['0'])}\n")
 
-    for pid, parent, program in ((7, 1, "postgres"), (8, 7, "postgres"), (90, 1, "other"), (91, 90, "other")):
-        started(pid, parent, program)
+    for pid, parent, name in ((7, 1, "postgres"), (8, 7, "postgres"), (90, 1, "other"), (91, 90, "other")):
+        started(pid, parent, name)
     refuse_other_servers(7, proc, types)
     started(95, 94, "postgres")
     with pytest.raises(HostError, match="process 95 is of another server"):

@@ -214,7 +214,7 @@ def _points(
                 "high": interval["high"],
                 "because": interval["because"],
                 "error": interval["value"] / measured - 1,
-                "is_covered": interval["low"] <= max(values) and min(values) <= interval["high"],
+                "is_covered": interval["low"] <= measured <= interval["high"],
             }
         )
     return found

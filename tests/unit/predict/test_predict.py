@@ -361,6 +361,20 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
         parse_where(["mode"])
 
 
+def test_an_interval_holds_if_the_median_of_the_trials_is_in_it(tmp_path: Path) -> None:
+    request = Request(made(tmp_path / "t.octrace"))
+
+    def held(*tps: float) -> bool:
+        trials = [trial("8kB", tps=one) for one in tps]
+        (one,) = compare(request, {"trials": trials}, {"mode": "read-only"}, 15 * MB)["points"]
+        assert one["low"] <= one["predicted"] <= one["high"]
+        return one["is_covered"]
+
+    (one,) = compare(request, {"trials": [trial("8kB", tps=700.0)]}, {"mode": "read-only"}, 15 * MB)["points"]
+    assert held(one["predicted"])
+    assert not held(3 * one["high"], 3 * one["high"], one["predicted"])  # a single trial in it is not enough
+
+
 def test_bytes_written_to_the_device_are_compared_with_wal(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", writes=True)
     measured = trial("8kB", tps=500.0, transactions=1_000.0, device_written_bytes_per_transaction=9_000.0)
