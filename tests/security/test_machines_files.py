@@ -95,7 +95,7 @@ def test_a_file_that_is_named_is_no_link_of_others_and_no_fifo(how: str, tmp_pat
 def test_files_that_are_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "_MOST_BYTES", 3)
     (tmp_path / "a").write_text("four")
-    with pytest.raises(UsageError, match="more than 1 GB"):
+    with pytest.raises(UsageError, match="more than 3 B"):
         written(tmp_path, {"a": tmp_path / "a"})
 
 

@@ -42,7 +42,7 @@ def test_files_are_utf8_and_any_terminal_can_show_what_is_said(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["PGUSER", "PGPASSFILE"])
 def test_a_variable_of_libpqs_that_is_no_text_is_a_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, _NO_TEXT)
-    with pytest.raises(UsageError, match=r"a PG\* variable in the environment is not text"):
+    with pytest.raises(UsageError, match=r"a PG\* variable in the environment or a service is not text"):
         server_address(f"postgresql://h/{name.lower()}")
 
 

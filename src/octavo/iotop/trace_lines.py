@@ -60,7 +60,7 @@ def parse_line(line: bytes) -> TraceLine | None:
         device, size = kernel_number(int(entered[1]), int(entered[2])), int(entered[5]) * _SECTOR
         kind, command = entered[3].decode(), entered[6].decode(errors="replace")
         return TraceLine(SUBMITTED, int(head[1]), device, kind, size, int(entered[4]), command)
-    event = next((one for one in EVENTS if one == name), None)
+    event: Event | None = next((one for one in EVENTS if one == name), None)
     if event is None:
         return None
     place = _PLACE.fullmatch(line, head.end())

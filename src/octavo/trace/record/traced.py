@@ -186,8 +186,8 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
             yield from _recording(directory, owner, proc)
         finally:
             os.close(directory)
-        with suppress(OSError):
-            os.rmdir(DIRECTORY, dir_fd=data)
+            with suppress(OSError):
+                os.rmdir(DIRECTORY, dir_fd=data)
     except OSError as error:
         raise HostError(f"{DIRECTORY} in the server's data directory: {error.strerror}; record as root") from error
     finally:

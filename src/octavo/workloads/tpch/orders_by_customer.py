@@ -28,7 +28,7 @@ def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
     Raises OctavoError when the generator fails.
     """
     if scale not in _answers:
-        counts = array("l", bytes(array("l").itemsize * (1 + round(ROWS["customer"] * float(scale)))))
+        counts: array[int] = array("l", bytes(array("l").itemsize * (1 + round(ROWS["customer"] * float(scale)))))
         with (
             generator.lent_program(server) as program,
             generator.stream(server, program, ["orders"], scale) as orders,
@@ -47,7 +47,7 @@ def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
 def count(rows: Iterator[list[str]], counts: "array[int]") -> None:
     """Adds the orders to the counts by customer, but those that query 13 leaves out. Raises ValueError or IndexError
     when a row, or the header before the first one, is not whole."""
-    header = next(rows, [])
+    header: list[str] = next(rows, [])
     customer, comment = header.index("o_custkey"), header.index("o_comment")
     for row in rows:
         if _LEFT_OUT.search(row[comment]) is None:
