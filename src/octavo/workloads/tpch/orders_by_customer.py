@@ -47,7 +47,7 @@ def answer(server: Server, scale: str) -> tuple[tuple[str, str], ...]:
 def count(rows: Iterator[list[str]], counts: "array[int]") -> None:
     """Adds the orders to the counts by customer, but those that query 13 leaves out. Raises ValueError or IndexError
     when a row, or the header before the first one, is not whole."""
-    header: list[str] = next(rows, [])
+    header = next(rows, list[str]())
     customer, comment = header.index("o_custkey"), header.index("o_comment")
     for row in rows:
         if _LEFT_OUT.search(row[comment]) is None:
