@@ -4,7 +4,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from io import StringIO
 from types import SimpleNamespace
@@ -217,11 +217,19 @@ def test_the_few_pages_that_a_warm_query_read_again_are_cached_ones(monkeypatch:
     def explained(connection: object, asked: ProbeQuery) -> ProbeRun:
         return ProbeRun(asked.name, 0, 0.1, {**asked.work, asked.reads: reads, asked.finds: 3000.0 - reads})
 
+    def held(connection: object, probe: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def least(connection: object, query: str) -> float:
+        return 0.001 if "nothing" in query else 0.011
+
     monkeypatch.setattr(measure, "_explained", explained)
-    monkeypatch.setattr(measure, "_held", lambda connection, probe: nullcontext())
-    monkeypatch.setattr(measure, "_least", lambda connection, query: 0.001 if "nothing" in query else 0.011)
+    monkeypatch.setattr(measure, "_held", held)
+    monkeypatch.setattr(measure, "_least", least)
     run: Callable[..., ProbeRun] = measure._run_warm  # pyright: ignore[reportPrivateUsage]
-    assert run(nobody, probe, 2) == ProbeRun(probe.name, 2, pytest.approx(0.01), {**probe.work, CACHED: 3000.0})
+    found = run(nobody, probe, 2)
+    assert found.seconds == pytest.approx(0.01)
+    assert found == ProbeRun(probe.name, 2, found.seconds, {**probe.work, CACHED: 3000.0})
     reads = 70.0
     with pytest.raises(OctavoError, match="70 pages were read again"):
         run(nobody, probe, 2)
@@ -243,7 +251,7 @@ def test_a_user_s_server_answers_within_limits_in_the_calibration_s_database_too
             asked.update(given)
             return cls()
 
-        def __del__(self) -> None:
+        def __del__(self, _: object = None) -> None:
             """Nothing was opened."""
 
     monkeypatch.setattr(calibration_databases, "UsersConnection", Limited)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def test_pages_that_came_before_the_lock_are_not_taken_back(kernel: Kernel, monk
     """Another server's pool is enlarged between our first look and the lock."""
 
     @contextmanager
-    def host_lock() -> Iterator[None]:
+    def host_lock() -> Generator[None, None, None]:
         kernel.write(KernelValue(kernel.file), "110")
         yield
 

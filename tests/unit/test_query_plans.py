@@ -269,11 +269,15 @@ def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem:
 # ── Servers ───────────────────────────────────────────────────────────────────────────────────
 
 
+def nothing(*_: object) -> None:
+    """Takes whatever it is asked."""
+
+
 class FailingServer:
     """A scratch server whose disk is full."""
 
     def connect(self, database: str) -> AbstractContextManager[Any]:
-        return nullcontext(SimpleNamespace(execute=lambda statement: None))
+        return nullcontext(SimpleNamespace(execute=nothing))
 
     def execute(self, statement: str) -> None:
         raise psycopg.errors.DiskFull("could not extend file:\nNo space left on device")
@@ -283,10 +287,13 @@ class FailingServer:
 
 
 def test_a_load_that_fails_is_an_error_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scratch_server(*_: object) -> AbstractContextManager[FailingServer]:
+        return nullcontext(FailingServer())
+
     build: Any = SimpleNamespace(manifest={"data_block": "8kB"})
-    workload: Any = SimpleNamespace(fill=lambda server, levels: None)
+    workload: Any = SimpleNamespace(fill=nothing)
     nobody: Any = None
-    monkeypatch.setattr(query_servers, "scratch_server", lambda *_: nullcontext(FailingServer()))
+    monkeypatch.setattr(query_servers, "scratch_server", scratch_server)
     loading = query_servers.loaded(build, workload, {}, {}, nobody, nobody)
     with pytest.raises(OctavoError, match=r"^loading failed: could not extend file: No space left on device$"), loading:
         pass
@@ -296,9 +303,12 @@ def test_statistics_that_a_server_refuses_are_an_error_in_a_line(monkeypatch: py
     def carry(source: object, target: object) -> int:
         raise psycopg.errors.UndefinedFunction("function pg_restore_relation_stats does not exist")
 
+    def loaded(*_: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
     builds: Any = [SimpleNamespace(manifest={"data_block": size}) for size in ("8kB", "32kB")]
     nobody: Any = None
-    monkeypatch.setattr(query_servers, "loaded", lambda *_: nullcontext(None))
+    monkeypatch.setattr(query_servers, "loaded", loaded)
     monkeypatch.setattr(query_servers, "carry", carry)
     found = query_servers.servers(builds, nobody, {}, {}, nobody, nobody, lambda text: None, one_statistics=True)
     with pytest.raises(OctavoError, match=r"^the server refuses the statistics: function pg_restore"), found:

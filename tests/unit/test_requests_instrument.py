@@ -54,8 +54,12 @@ class TwoRequests:
 @pytest.mark.parametrize("cluster", ["", "18/main"])
 def test_a_cluster_name_does_not_hide_the_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str) -> None:
     """Debian sets cluster_name, which every process then has before its role."""
+
+    def volume(_: Path) -> tuple[int, bool]:
+        return 1, False
+
     monkeypatch.setattr(requests, "RequestCounter", TwoRequests)
-    monkeypatch.setattr(requests, "volume_under", lambda _: (1, False))
+    monkeypatch.setattr(requests, "volume_under", volume)
     before = f"{cluster}: " if cluster else ""
     for pid, parent, title in ((11, 10, "checkpointer "), (12, 10, "app shop [local] idle")):
         place = tmp_path / str(pid)

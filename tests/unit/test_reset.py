@@ -28,9 +28,13 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def trial(parent: Path | None, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial whose query fails when so many bytes are free."""
+
+    def disk_usage(_: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=free)
+
     source: Any = None
     with Journal() as journal, reset.pristine_copy(source, journal, parent):
-        monkeypatch.setattr(reset.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+        monkeypatch.setattr(reset.shutil, "disk_usage", disk_usage)
         raise psycopg.OperationalError("could not extend file")
 
 

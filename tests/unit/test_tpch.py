@@ -1,7 +1,7 @@
 """TPC-H without PostgreSQL: known queries and answers, the comparison of results, a trial's figures from its runs."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -369,8 +369,15 @@ def test_measured_costs_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_costs_and_answers_are_known_before_anything_is_warmed_up_or_observed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial would contain the measuring of costs otherwise, and cells that warm up at the same time disturb it."""
     asked: list[str] = []
-    monkeypatch.setattr(queries, "cost_settings", lambda server, levels: asked.append(levels["costs"]))
-    monkeypatch.setattr(queries, "references", lambda server, scale: asked.append(scale))
+
+    def costs(server: object, levels: Mapping[str, str]) -> None:
+        asked.append(levels["costs"])
+
+    def first_answers(server: object, scale: str) -> None:
+        asked.append(scale)
+
+    monkeypatch.setattr(queries, "cost_settings", costs)
+    monkeypatch.setattr(queries, "references", first_answers)
     workload = workloads.find("tpch")
     assert isinstance(workload, MeasuresBeforehand)
     workload.beforehand(SERVER, {**LEVELS, "phase": "load"})
@@ -393,21 +400,36 @@ def test_a_trial_measures_beforehand_on_a_server_that_is_not_warm_yet(
     def copy(*_: object) -> AbstractContextManager[Any]:
         return nullcontext((tmp_path, {}))
 
+    def server_group(*_: object, **__: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def pin(*_: object) -> None:
+        """Nothing is pinned."""
+
     def warm_up(*_: object) -> None:
         raise Warmed
 
+    def query(name: str) -> list[dict[str, int]]:
+        return [{"bytes": 1}]
+
+    def beforehand(server: object, levels: Mapping[str, str]) -> None:
+        events.append(levels["cache"])
+
+    def of(*_: object) -> dict[str, str]:
+        return {}
+
     server: Any = SimpleNamespace(
-        as_dict=dict, query=lambda name: [{"bytes": 1}], process=SimpleNamespace(pid=1), settings=dict,
+        as_dict=dict, query=query, process=SimpleNamespace(pid=1), settings=dict,
         directory=tmp_path,
     )  # fmt: skip
     for name in ("device.volume", "knobs.applied", "set_user_id.none_left", "cluster.start", "limited_log"):
         monkeypatch.setattr(f"octavo.lab.trial.{name}", nothing)
     monkeypatch.setattr("octavo.lab.trial.pristine_copy", copy)
-    monkeypatch.setattr("octavo.lab.trial.server_group", lambda *_, **__: nullcontext(None))
-    monkeypatch.setattr("octavo.lab.trial.cpu_pinning.pin", lambda *_: None)
+    monkeypatch.setattr("octavo.lab.trial.server_group", server_group)
+    monkeypatch.setattr("octavo.lab.trial.cpu_pinning.pin", pin)
     monkeypatch.setattr("octavo.lab.trial.warm_up", warm_up)
-    workload: Any = SimpleNamespace(beforehand=lambda server, levels: events.append(levels["cache"]))
-    settings: Any = SimpleNamespace(of=lambda *_: {})
+    workload: Any = SimpleNamespace(beforehand=beforehand)
+    settings: Any = SimpleNamespace(of=of)
     nobody: Any = None
     equipment = Equipment(workload, Thresholds(), settings, nobody, nobody, nobody, nobody)
     dataset: Any = SimpleNamespace(copy_bytes=0, spec=SimpleNamespace(wal_bytes=0), build=None)
@@ -438,9 +460,14 @@ def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: py
     def restart(meanwhile: Callable[[], object]) -> None:
         meanwhile()
 
-    session = SimpleNamespace(begin=lambda server, query: None, timeout=1.0)
+    def begin(server: object, query: object) -> None:
+        """Nothing is asked."""
+
+    def open_session(server: object, levels: object) -> SimpleNamespace:
+        return SimpleNamespace(begin=begin, timeout=1.0)
+
     monkeypatch.setattr(queries, "drop_caches", drop_caches)
-    monkeypatch.setattr(queries, "open_session", lambda server, levels: session)
+    monkeypatch.setattr(queries, "open_session", open_session)
     server: Any = SimpleNamespace(directory=Path("/data"), restart=restart)
     power = queries.Power(LEVELS, References("0.37", None))
     pieces = queries.QueryPieces(server, {**LEVELS, "cache": "cold"}, power, None)

@@ -4,7 +4,7 @@ import os
 import sys
 from array import array
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -128,9 +128,13 @@ def test_a_generator_that_was_cut_off_gives_no_answer(
     text: bytes, code: int, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason is that of the generator, not an IndexError or StopIteration of ours."""
+
+    def lent_program(server: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
     answers: dict[str, tuple[tuple[str, str], ...]] = {}
     monkeypatch.setattr(orders_by_customer, "_answers", answers)
-    monkeypatch.setattr(generator, "lent_program", lambda server: nullcontext(None))
+    monkeypatch.setattr(generator, "lent_program", lent_program)
     program = f"import os, sys; os.write(1, {text!r}); sys.exit({code})"
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -114,10 +114,12 @@ def test_the_parts_of_a_step_s_wal_are_those_of_all_of_it(
         assert (start, end.end) == (5000, 6000)
         return WalContents(700, 200, inspected, 24)
 
-    used = UsageSnapshot(0.0, 0.0, 0.0, None)
+    def snapshot(server: object) -> UsageSnapshot:
+        return UsageSnapshot(0.0, 0.0, 0.0, None)
+
     monkeypatch.setattr("octavo.workloads.tpch.load_run.wal_contents.position", position)
     monkeypatch.setattr("octavo.workloads.tpch.load_run.wal_contents.contents", contents)
-    monkeypatch.setattr("octavo.workloads.tpch.load_run.usage.snapshot", lambda server: used)
+    monkeypatch.setattr("octavo.workloads.tpch.load_run.usage.snapshot", snapshot)
     server: Any = None
     record = LoadRecord(server)
     record.before()
@@ -140,10 +142,18 @@ def test_a_load_analyses_with_the_target_of_its_cell_and_not_of_the_dataset_that
         def execute(self, statement: object, parameters: object = None) -> None:
             executed.append((statement, parameters))
 
-    monkeypatch.setattr(generator, "lent_program", lambda server: nullcontext(None))
-    rows = SimpleNamespace(wait_for_first=lambda: None)
-    monkeypatch.setattr(generator, "stream", lambda *_: nullcontext(rows))
-    server: Any = SimpleNamespace(connect=lambda database: nullcontext(Connection()), execute=executed.append)
+    def lent_program(server: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def stream(*_: object) -> AbstractContextManager[SimpleNamespace]:
+        return nullcontext(SimpleNamespace(wait_for_first=lambda: None))
+
+    def connect(database: str) -> AbstractContextManager[Connection]:
+        return nullcontext(Connection())
+
+    monkeypatch.setattr(generator, "lent_program", lent_program)
+    monkeypatch.setattr(generator, "stream", stream)
+    server: Any = SimpleNamespace(connect=connect, execute=executed.append)
     workload = workloads.find("tpch")
     few, many = ({"phase": "load", "scale": "0.01", "statistics_target": target} for target in ("100", "1000"))
     assert workload.contents(few) == workload.contents(many)

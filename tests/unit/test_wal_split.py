@@ -55,8 +55,11 @@ def test_a_window_that_is_not_read_to_its_end_is_not_inspected(
     def run(*_: object, **__: object) -> children.Finished:
         return children.Finished(code, output, "", 0.0)
 
+    def segments(directory: Path) -> set[str]:
+        return {"000000010000000000000001"}
+
     monkeypatch.setattr("octavo.postgres.wal_contents.children.run", run)
-    monkeypatch.setattr("octavo.postgres.wal_contents.segments", lambda directory: {"000000010000000000000001"})
+    monkeypatch.setattr("octavo.postgres.wal_contents.segments", segments)
     build = SimpleNamespace(program=Path)
     server: Any = SimpleNamespace(build=build, directory=Path("/data"), journal=None, account=None)
     start = (1 << 24) + 100

@@ -28,9 +28,9 @@ def test_turns_are_counted_once_a_round_and_not_by_cell() -> None:
 def test_turns_of_a_round_that_was_repeated_do_not_count() -> None:
     document = in_slices()
     trials = [trial for trial in document["trials"] if trial["round"] == 1]
-    document["trials"] += [
+    document["trials"].extend(
         {**trial, "id": trial["id"] + 1000, "attempt": 2, "facts": {**trial["facts"], "turns": 80}} for trial in trials
-    ]
+    )
     for trial in trials:
         trial["used"] = False
     rounds = len({trial["round"] for trial in document["trials"]})

@@ -163,12 +163,16 @@ def test_what_is_measured_before_a_trial_is_under_no_load_of_the_other_cells(mon
 
 
 def test_a_cell_measures_beforehand_what_its_workload_needs() -> None:
-    asked: list[tuple[object, object]] = []
+    asked: list[tuple[object, ...]] = []
+
+    def beforehand(*what: object) -> None:
+        asked.append(what)
+
     server, levels = object(), {"cache": "cold"}
     trial: Any = SimpleNamespace(levels=levels)
     cell = RoundCell("a", trial, ExitStack())
     cell.server = cast(Any, server)
-    for workload in (SimpleNamespace(beforehand=lambda *what: asked.append(what)), SimpleNamespace()):
+    for workload in (SimpleNamespace(beforehand=beforehand), SimpleNamespace()):
         equipment: Any = SimpleNamespace(workload=workload)
         measure_beforehand(equipment, cell)
     assert asked == [(server, levels)]
