@@ -49,7 +49,8 @@ def _panel(title: str, points: Sequence[dict[str, Any]], *, has_legend: bool) ->
     low, high = min(ends) / 1.25, max(ends) * 1.25
     devices: list[str] = sorted({row["device"] for row in values})
     axis: dict[str, Any] = {"type": "log", "domain": [low, high], "nice": False, "clamp": True}
-    shown = {"tickCount": 4, "format": "~s", "grid": False}
+    # SI prefixes only for thousands: 900m is no way to write 0.9.
+    shown = {"tickCount": 4, "format": "~s" if high > 1000 else "~g", "grid": False}
     x: dict[str, Any] = {"field": "measured", "type": "quantitative", "title": "measured", "scale": axis, "axis": shown}
     y: dict[str, Any] = {
         "field": "predicted",
