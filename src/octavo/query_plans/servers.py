@@ -15,6 +15,7 @@ from octavo.postgres.cluster import DATABASE
 from octavo.postgres.scratch import scratch_server
 from octavo.query_plans.statistics import carry
 from octavo.query_plans.table import BlockSizeServer, Tell
+from octavo.text import one_line
 from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
@@ -53,7 +54,7 @@ def servers(
                 for other in found[1:]:
                     carry(found[0].connection, other.connection)
             except psycopg.Error as error:
-                raise OctavoError(f"the server refuses the statistics: {' '.join(str(error).split())}") from error
+                raise OctavoError(f"the server refuses the statistics: {one_line(error)}") from error
         yield found
 
 
@@ -78,7 +79,7 @@ def loaded(
             server.execute("VACUUM (FREEZE, ANALYZE)")
             server.execute("CHECKPOINT")
         except psycopg.Error as error:  # such as a full disk
-            raise OctavoError(f"loading failed: {' '.join(str(error).split())}") from error
+            raise OctavoError(f"loading failed: {one_line(error)}") from error
         server.disconnect()
         with server.connect(DATABASE) as connection:
             yield connection
