@@ -175,6 +175,13 @@ def test_a_setting_is_a_factor_whether_its_key_is_quoted_or_not() -> None:
     }
 
 
+def test_a_setting_of_the_command_line_replaces_that_of_the_plan() -> None:
+    own = {"[factors]": '[settings]\njit = "on"\nautovacuum = "off"\n[factors]'}
+    plan = changed_plan(own, **{"settings.jit": ["off"]})
+    assert plan.factors["settings.jit"] == ["off"]
+    assert plan.settings == {"autovacuum": "off"}
+
+
 def test_settings_of_extensions_and_sizes_in_other_spellings() -> None:
     plan = small_plan(**{"settings.auto_explain.log_analyze": ["on"], "settings.work_mem": ["4096kB", "64 MB"]})
     assert plan.factors["settings.work_mem"] == ["4MB", "64MB"]

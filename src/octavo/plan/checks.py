@@ -13,7 +13,8 @@ from octavo.plan.thresholds import RULE_NAMES
 
 
 def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[str]]) -> Plan:
-    """The plan with every level in its one spelling, and levels replaced by `changes`.
+    """The plan with every level in its one spelling, and levels replaced by `changes`. A server setting among the
+    changes replaces the plan's own value in `[settings]`.
 
     Raises UsageError, which names the key and what is allowed.
     """
@@ -49,7 +50,8 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
         for name in dict.fromkeys(name for entry in entries for name in entry):
             if name.startswith(PREFIX) and name not in factors:
                 raise UsageError(f"{table}: {name} has no levels in [factors]")
-    _check_settings(plan.settings, factors)
+    settings = {name: value for name, value in plan.settings.items() if PREFIX + name not in changes}
+    _check_settings(settings, factors)
     for rule in plan.outcomes:
         if rule not in RULE_NAMES:
             raise UsageError(f"outcomes: unknown rule {rule!r}; allowed: {', '.join(RULE_NAMES)}")
@@ -60,6 +62,7 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
             "cells": cells,
             "include": include,
             "exclude": exclude,
+            "settings": settings,
             "negative": _negative(plan.negative, baseline, factors, changes),
         }
     )
