@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,26 @@ def queues_are_as_found() -> Iterator[None]:
 
 def nothing_left(home: Path) -> bool:
     return not mounts.below(home) and not list((home / "volumes").iterdir()) and not list((home / "journal").iterdir())
+
+
+@pytest.mark.parametrize(("kind", "block"), [("ext4", 4096), ("xfs", 1024), ("xfs", 4096), ("xfs", 65536)])
+def test_a_volume_for_a_large_database_has_the_room_that_a_copy_asks_for(
+    kind: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sparse(image: Path, size: int) -> None:
+        with image.open("wb") as file:
+            file.truncate(size)
+
+    if unfit := loop_volume.cannot_make(kind) or filesystem.cannot(f"{kind}/{block // 1024}kB"):
+        pytest.skip(unfit)
+    monkeypatch.setattr(loop_volume, "_allocate", sparse)
+    content = 23 * 1024**3
+    with (
+        Journal() as journal,
+        loop_volume.loop_volume(device.volume_bytes(content), kind, block, journal) as volume,
+    ):
+        assert shutil.disk_usage(volume.directory).free >= 1.1 * content
+
 
 
 @pytest.mark.parametrize(("level", "block"), [("ext4/1kB", 1024), ("ext4", 4096), ("xfs", 4096), ("xfs/64kB", 65536)])
