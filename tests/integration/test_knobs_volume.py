@@ -81,7 +81,6 @@ def test_a_volume_for_a_large_database_has_the_room_that_a_copy_asks_for(
         assert shutil.disk_usage(volume.directory).free >= 1.1 * content
 
 
-
 @pytest.mark.parametrize(("level", "block"), [("ext4/1kB", 1024), ("ext4", 4096), ("xfs", 4096), ("xfs/64kB", 65536)])
 def test_a_filesystem_of_this_block(home: Path, level: str, block: int) -> None:
     if reason := filesystem.cannot(level):
