@@ -4,12 +4,13 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from octavo.errors import HostError, OctavoError, UsageError
-from octavo.host import careful_open, children, mode_filter, set_user_id, tree_walk, trees
+from octavo.host import careful_open, children, mode_filter, mounts, page_cache, set_user_id, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.workload_support import files
@@ -170,6 +171,37 @@ def test_a_log_takes_the_place_of_a_link(place: Path, secret: Path) -> None:
     os.close(trees.new_log(place / "log"))
     assert secret.read_text() == "secret"
     assert not (place / "log").is_symlink()
+
+
+@needs_root
+def test_a_copy_has_all_files_and_leaves_large_ones_out_of_the_page_cache(
+    tree: Path, place: Path, journal: Journal, account: Account
+) -> None:
+    large = os.urandom(40 * 1024**2 + 8192)
+    (tree / "base" / "1").mkdir(parents=True)
+    (tree / "base" / "1" / "a file's name; $(x)").write_bytes(large)
+    (tree / "base" / "small").write_text("small")
+    (tree / "base" / "empty").touch()
+    (tree / "base" / "same").hardlink_to(tree / "base" / "small")
+    (tree / "link").symlink_to("base/small")
+    for path in (tree, *tree.rglob("*")):
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+    copy = place / "copy"
+    trees.copy(tree, copy, journal, account)
+    mount = mounts.mount_of(copy)
+    if mount is not None and mount.kind != "tmpfs":
+        with suppress(OSError), (copy / "base" / "1" / "a file's name; $(x)").open("rb") as file:
+            assert page_cache.cached_pages(file.fileno()) * os.sysconf("SC_PAGE_SIZE") <= len(large) // 2
+    assert (copy / "base" / "1" / "a file's name; $(x)").read_bytes() == large
+    assert [(copy / "base" / name).read_text() for name in ("small", "empty", "same")] == ["small", "", "small"]
+    assert (copy / "base" / "same").samefile(copy / "base" / "small")
+    assert (copy / "link").is_symlink()
+    assert {path.lstat().st_uid for path in copy.rglob("*")} == {account.uid}
+    files = [path for path in copy.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    (tree / "link").unlink()
+    trees.copy_over(tree, copy, journal, account)
+    assert (copy / "base" / "1" / "a file's name; $(x)").read_bytes() == large
 
 
 @needs_root

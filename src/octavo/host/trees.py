@@ -30,7 +30,15 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
 _DEEPEST = 32
 # Links are copied as links. Owner and mode are the copy's own: PostgreSQL takes no file that its group may write.
-_COPY = 'umask 077; exec cp -R -P --preserve=links,timestamps --reflink=never -T -- "$@"'
+# Large files go through the page cache in pieces of 16 MB that are written and dropped at once: where nothing but dirty
+# pages is left, XFS with blocks of 64 kB finds no free folio of that size, and write(2) fails with ENOMEM.
+_COPY = """\
+umask 077
+cp -R -P --preserve=links,timestamps --attributes-only -T -- "$1" "$2" && cd -- "$1" &&
+find . -type f ! -size +32768k -exec cp -P --parents --preserve=timestamps --reflink=never -t "$2" -- {} + &&
+find . -type f -size +32768k -exec sh -c '
+for file; do dd if="$file" of="$0/$file" bs=16M iflag=nocache oflag=nocache,dsync status=none || exit; done' "$2" {} +
+"""
 
 
 def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
@@ -88,7 +96,7 @@ def copy_over(source: Path, target: Path, journal: Journal, account: Account) ->
 
     Raises OctavoError.
     """
-    arguments = ["sh", "-c", _COPY, "cp", source, target]
+    arguments = ["sh", "-c", _COPY, "cp", source, target.absolute()]
     children.check(children.run(arguments, journal, role="copy", account=account), f"copying {source}")
 
 
