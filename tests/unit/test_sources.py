@@ -113,7 +113,7 @@ def test_no_room_for_the_copy_is_no_fault_of_the_source(
     monkeypatch.setattr("octavo.postgres.sources.snapshot._add", full)
     (home / "postgresql-18.3.tar.bz2").write_bytes(b"not much")
     for source in (home / "postgresql-18.3.tar.bz2", make_tree(home / "postgresql", "18.3")):
-        with pytest.raises(HostError, match="has no room for a copy of .*: No space left on device") as problem:
+        with pytest.raises(HostError, match=r"has no room for a copy of .*: No space left on device") as problem:
             find_source("18", journal, source)
         one_line(problem)
 

@@ -28,8 +28,8 @@ def take(path: Path, journal: Journal, /) -> Source:
     """Copies the tarball; the copy is removed when the journal is closed. The version comes from its name, else from
     its files.
 
-    It is opened once, so that the build matches the digest, whatever happens to the file meanwhile. Raises UsageError if
-    it cannot be read or is none of PostgreSQL's, HostError without room for the copy.
+    It is opened once, so that the build matches the digest, whatever happens to the file meanwhile. Raises UsageError
+    if it cannot be read or is none of PostgreSQL's, HostError without room for the copy.
     """
     try:
         with os.fdopen(careful_open.open_file(path), "rb") as file:
