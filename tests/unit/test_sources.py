@@ -1,5 +1,6 @@
 """The origin of sources: trees and git checkouts made here, earlier downloads, and Debian."""
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -100,6 +101,21 @@ def test_a_tarball_of_another_name_tells_its_version_inside(home: Path, journal:
     other.write_bytes(b"no tarball at all")
     with pytest.raises(UsageError, match="not a tarball of PostgreSQL"):
         find_source("18", journal, other)
+
+
+def test_no_room_for_the_copy_is_no_fault_of_the_source(
+    home: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("octavo.postgres.sources.tarball._copy", full)
+    monkeypatch.setattr("octavo.postgres.sources.snapshot._add", full)
+    (home / "postgresql-18.3.tar.bz2").write_bytes(b"not much")
+    for source in (home / "postgresql-18.3.tar.bz2", make_tree(home / "postgresql", "18.3")):
+        with pytest.raises(HostError, match=r"has no room for a copy of .*: No space left on device") as problem:
+            find_source("18", journal, source)
+        one_line(problem)
 
 
 @pytest.mark.parametrize("version", ["15.18", "18beta1", "19devel", "18rc2"])

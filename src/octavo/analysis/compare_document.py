@@ -61,9 +61,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "cells": [cell for one in found[:1] for cell in one.shared],
         "comparisons": rows,
         "tally": dict(Counter(row["verdict"].split(" (")[0] for row in headline)),
-        "decided": sum(
-            row["verdict"].startswith(_DECIDED) or row.get("regression") in ("yes", "no") for row in headline
-        ),
+        "decided": sum(_is_decided(row) for row in headline),
         "compared": len(headline),
         "fail_on": None if margin is None else {"regression": margin},
         "regressions": [row for row in headline if row.get("regression") == "yes"],
@@ -86,6 +84,13 @@ def _compared(
     if judged <= cells:
         return found
     return [compare(reference, other, metric, judged, telling) for other in others]
+
+
+def _is_decided(row: Mapping[str, Any]) -> bool:
+    """Whether a row answers what was asked: for a regression of that size, whichever verdict it has besides."""
+    if "regression" in row:
+        return row["regression"] in ("yes", "no")
+    return row["verdict"].startswith(_DECIDED)
 
 
 def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
@@ -112,8 +117,9 @@ def regression_at_limit(row: Mapping[str, Any], margin: float) -> str:
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
-    """1: a regression that was asked for; 4: nothing could be decided, or a regression was asked for, and a cell of the
-    reference has no valid trial in another run; else 0."""
+    """1: a regression that was asked for; 4: nothing could be decided (if a regression was asked for: neither that
+    there is one nor that there is none, in any row), or a regression was asked for, and a cell of the reference has no
+    valid trial in another run; else 0."""
     if document["regressions"] or any(row.get("regression") == "yes" for row in document["newly_cancelled"]):
         return 1
     lost = document["fail_on"] and any(one["run"] != document["runs"][0]["id"] for one in document["not_valid"])

@@ -135,11 +135,14 @@ def _effect(
 
 
 def _noise_floor(condition: Condition, key: Key, last: InterimAnalysis) -> Rows:
-    """The control whose interval reaches farthest; no row where nothing was seen of any."""
+    """The control whose interval reaches farthest, before any without an interval; no row where nothing was seen of
+    any."""
     found = [(row, estimate) for row in condition.question.controls if (estimate := last.estimate(row)) is not None]
     if not found:
         return []
-    row, widest = max(found, key=lambda pair: noise_floor((pair[1],)) or abs(pair[1].log_ratio))
+    row, widest = max(
+        found, key=lambda pair: (pair[1].half_width is not None, noise_floor((pair[1],)) or abs(pair[1].log_ratio))
+    )
     return [
         {
             "condition": condition.name,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.analysis.number_format import ratio
+from octavo.analysis.number_format import end_of_interval, ratio
 from octavo.analysis.trials import CUT_OFF, Key, TrialKey
 from octavo.plan.cells import Cell
 from octavo.plan.condition_text import condition_text
@@ -32,9 +32,13 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
             else f"A negative control seems to differ from the baseline: {cell.label}"
         )
         where = f" ({condition_text(cell.condition)})" if cell.condition else ""
+        interval = ""  # none where it reaches farther than a million times
+        if effect["low"] is not None:
+            low, high = (end_of_interval(effect[end], ratio) for end in ("low", "high"))
+            interval = f" (95 % interval {low} to {high})"
         found.append(
-            f"{what}{where}: {title} × {ratio(effect['ratio'])} (95 % interval {ratio(effect['low'])} to "
-            f"{ratio(effect['high'])}). Do not trust effects of this size: the host may cause them."
+            f"{what}{where}: {title} × {ratio(effect['ratio'])}{interval}. "
+            "Do not trust effects of this size: the host may cause them."
         )
     return found
 

@@ -21,7 +21,7 @@ _OF_OTHERS = frozenset({"clock", "steal", "foreign_cpu", "foreign_io", "knobs"})
 # the whole, would be those of the runs that ended, which are the fast ones.
 CUT_OFF = "timed_out"
 SECONDS = "seconds"
-_TIMES = frozenset({SECONDS, "seconds_min", "seconds_median"})
+TIMES = frozenset({SECONDS, "seconds_min", "seconds_median"})
 
 
 def used_trials(trials: Iterable[TrialRecord]) -> dict[TrialKey, TrialRecord]:
@@ -58,14 +58,14 @@ def values_by_key(used: Mapping[TrialKey, TrialRecord]) -> dict[Key, dict[TrialK
     cancelled = cut_off(used)
     for place, trial in used.items():
         for key, value in values_of(trial).items():
-            if key[1] not in _TIMES or (trial.cell, key[0]) not in cancelled:
+            if key[1] not in TIMES or (trial.cell, key[0]) not in cancelled:
                 result.setdefault(key, {})[place] = value
     return result
 
 
 def values_of_wholes(used: Mapping[TrialKey, TrialRecord], metric: str) -> dict[TrialKey, float]:
     """One number of the trials that count as wholes, by place; as `values_by_key` has it."""
-    cancelled = cut_off(used) if metric in _TIMES else set[tuple[str, str | None]]()
+    cancelled = cut_off(used) if metric in TIMES else set[tuple[str, str | None]]()
     found = {
         place: values_of(trial, items=False).get((None, metric))
         for place, trial in used.items()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octavo.analysis.plan_identity import together
-from octavo.analysis.trials import TrialKey
+from octavo.analysis.trials import TIMES, TrialKey, cut_off
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
@@ -38,8 +38,10 @@ def two_groups(
     for maximum homogeneity, J. Amer. Statist. Assoc. 53, 1958), and the share of the variance between the groups is
     compared with 20,000 or more samples of as many normal numbers: it must have a chance below 1 % over everything
     tested in a condition together (Bonferroni), and groups must be further apart than `threshold`. A row names the
-    factor, or the trials' fact, that has other levels in one group than in the other, where there is one.
+    factor, or the trials' fact, that has other levels in one group than in the other, where there is one. Times of a
+    cell's item of which a run was cancelled are left out, because those that are left are of the faster group only.
     """
+    cancelled = cut_off(used) if metric in TIMES else set[tuple[str, str | None]]()
     by_id = {cell.id: cell for cell in cells}
     values: dict[tuple[str, str, str], list[tuple[float, dict[str, str]]]] = {}
     for trial in used.values():
@@ -48,7 +50,9 @@ def two_groups(
         first = min((one.repetition for one in trial.observations), default=1)
         for one in trial.observations:
             # One number for each trial, so that runs of one load do not pass for many.
-            if one.metric == metric and one.item is not None and one.value > 0 and one.repetition == first:
+            if one.metric != metric or one.item is None or (trial.cell, one.item) in cancelled:
+                continue
+            if one.value > 0 and one.repetition == first:
                 plan = {"plan": together(its)} if (its := (trial.facts or {}).get("plans", {}).get(one.item)) else {}
                 group = values.setdefault((cell.condition, one.item, cell.levels.get(by, "")), [])
                 group.append((one.value, about | plan))

@@ -86,6 +86,10 @@ def verdict(estimate: Estimate, rule: VerdictRule, words: tuple[str, str]) -> st
     more = rounds_needed(estimate, rule)
     if more is not None:
         return f"undecided (needs {human_count(more, 'more round')})"
+    if estimate.hosts_in_general:
+        alike = replace(rule, controls=tuple(map(_alike, rule.controls)))
+        if rounds_needed(_alike(estimate), alike) is not None:
+            return "undecided (needs more hosts)"
     with_loads = rounds_needed(estimate, replace(rule, most_loads=_MOST))
     return f"undecided (needs {'more loads' if with_loads is not None else f'more than {_MOST} more rounds'})"
 
@@ -101,7 +105,8 @@ def rounds_needed(estimate: Estimate, rule: VerdictRule) -> int | None:
     would, or while it or its noise floor has no interval.
 
     The trials' scatter shrinks with rounds, the loads' with new loads, as long as the plan has some; the deviation of a
-    control's own estimate does not shrink. It is a forecast.
+    control's own estimate does not shrink, nor does what hosts differ by where the interval speaks of hosts in general.
+    It is a forecast.
     """
     if estimate.half_width is None:
         return None
@@ -127,6 +132,11 @@ def _settled_after(estimate: Estimate, rule: VerdictRule, more: Integers) -> int
     return int(more[int(np.argmax(settled))]) if settled.any() else None
 
 
+def _alike(estimate: Estimate) -> Estimate:
+    """The same if hosts did not differ."""
+    return replace(estimate, of_hosts=0.0) if estimate.hosts_in_general else estimate
+
+
 def _signed(fraction: float) -> str:
     return f"{fraction * 100:+.1f} %".replace("-", "−")
 
@@ -140,7 +150,12 @@ def _shrunk(estimate: Estimate, more: Integers, most_loads: int) -> Floats:
     variance = (estimate.half_width / estimate.critical) ** 2
     loads = np.maximum(estimate.loads, np.minimum(most_loads, estimate.loads + more))
     after = estimate.rounds + more
-    shrunk = estimate.of_loads * estimate.loads / loads + (variance - estimate.of_loads) * estimate.rounds / after
+    of_hosts = min(variance, (estimate.of_hosts or 0.0) / estimate.hosts) if estimate.hosts_in_general else 0.0
+    of_loads = min(estimate.of_loads, variance - of_hosts)
+    of_trials = variance - of_hosts - of_loads
+    shrunk = of_hosts + of_loads * estimate.loads / loads + of_trials * estimate.rounds / after
+    if estimate.hosts_in_general:  # the degrees of freedom are the hosts'
+        return estimate.critical * np.sqrt(np.maximum(shrunk, 0))
     critical = _critical_later(estimate.degrees_of_freedom, estimate.rounds, estimate.critical)[more - 1]
     return critical * np.sqrt(np.maximum(shrunk, 0))
 

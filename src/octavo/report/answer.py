@@ -190,10 +190,10 @@ def _effect(document: Document, chosen: Sequence[_Entry], baseline: Row) -> str:
     if about.get("better") == "lower":
         verb = "take" if "slower" in verdict_terms(about) else "have"
         verb = verb if plural else {"take": "takes", "have": "has"}[verb]
-        less = [1 - 1 / gain for gain in reversed(gains)] if gains[-1] < 10 else None
-        if less is None:
-            return f"{verb} {_times(1 / gains[-1])} of the {what} of {than}"
-        return f"{verb} {_percents(sorted(less))} less {what} than {than}"
+        if gains[-1] >= 10:
+            parts = dict.fromkeys(_times(1 / gain) for gain in reversed(gains))
+            return f"{verb} {' to '.join(parts)} of the {what} of {than}"
+        return f"{verb} {_percents([1 - 1 / gain for gain in gains])} less {what} than {than}"
     verb = ("give" if plural else "gives") if "slower" in verdict_terms(about) else ("have" if plural else "has")
     if gains[-1] < _AS_FACTOR:
         return f"{verb} {_percents([gain - 1 for gain in gains])} more {what} than {than}"

@@ -5,7 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.report.chart_colours import Theme, ramp
-from octavo.report.chart_style import SHAPES, Chart, layered, mark, name, number, short_names, stacked, ticks
+from octavo.report.chart_style import (
+    SHAPES,
+    Chart,
+    layered,
+    mark,
+    name,
+    number,
+    short_names,
+    stacked,
+    tick_format,
+    ticks,
+)
 from octavo.report.document import Document, clip, compared, conditions, levels, title, unit, words
 from octavo.report.numbers import BYTE_UNITS, SYMBOLS
 from octavo.report.plain import capital, condition_text
@@ -152,14 +163,14 @@ def drift(document: Document, theme: Theme) -> Chart | None:
     kinds = short_names([_named(condition) for condition in conditions(document)], 44)
     rows = [{"order": p.order, "value": p.value, "condition": kinds[_named(p.condition)]} for p in found]
     low, high = min(p.value for p in found) / 1.005, max(p.value for p in found) * 1.005
-    domain = list(kinds.values())
+    domain, marked = list(kinds.values()), ticks(low, high)
     at = {
         "x": _run_axis(document),
         "y": number(
             "value",
             title="ratio to the cell's own mean",
             scale={"type": "log", "domain": [low, high], "nice": False},
-            axis={"values": ticks(low, high), "format": ".2f"},
+            axis={"values": marked, "format": tick_format(marked, low, high)},
         ),
     }
     marks = range(len(domain))

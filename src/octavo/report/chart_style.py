@@ -35,6 +35,19 @@ def ticks(low: float, high: float) -> list[float]:
     return [1.0]
 
 
+def tick_format(marked: Sequence[float], low: float, high: float) -> str:
+    """How the labels of these ticks are written (https://d3js.org/d3-format), so that each is its tick's value.
+
+    >>> tick_format([0.995, 1.0, 1.005], 0.99, 1.01), tick_format([0.9, 1.0, 1.1], 0.9, 1.1)
+    ('.3f', '.2f')
+    >>> tick_format([0.125, 0.25, 0.5, 1.0], 0.1, 1.1)
+    '~g'
+    """
+    if high / low > 4:
+        return "~g"
+    return f".{3 if any(round(value, 2) != value for value in marked) else 2}f"
+
+
 def short_names(names: Iterable[str], length: int = 22) -> dict[str, str]:
     """Names that fit an axis and still differ from each other.
 

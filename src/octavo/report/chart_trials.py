@@ -6,7 +6,18 @@ from typing import Any
 
 from octavo.report import numbers
 from octavo.report.chart_colours import Theme
-from octavo.report.chart_style import SHAPES, Chart, layered, mark, name, number, short_names, stacked, ticks
+from octavo.report.chart_style import (
+    SHAPES,
+    Chart,
+    layered,
+    mark,
+    name,
+    number,
+    short_names,
+    stacked,
+    tick_format,
+    ticks,
+)
 from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
 from octavo.report.memo import once
 from octavo.report.plain import capital, condition_text
@@ -107,9 +118,8 @@ def _panel(
     marked = ticks(*span)
     while narrow and len(marked) > 5:  # 1 stays
         marked = marked[marked.index(1.0) % 2 if 1.0 in marked else 0 :: 2]
-    places = 3 if any(round(v, 2) != v for v in marked) else 2
     scale = {"type": "log", "domain": list(span), "nice": False}
-    labels_of = {"values": marked, "format": f".{places}f" if span[1] / span[0] <= 4 else "~g"}
+    labels_of = {"values": marked, "format": tick_format(marked, *span)}
 
     def x(field: str) -> dict[str, Any]:
         return number(field, scale=scale, axis=labels_of, title="ratio to the baseline, log scale")

@@ -14,6 +14,7 @@ TONES = {word: word for word in ("better", "worse", "more", "less", "same")} | {
     "faster": "better", "gains": "better", "slower": "worse",
 }  # fmt: skip
 _MOST_CANCELLED = 3
+_MORE = "more rounds or loads would help"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,16 @@ def _cancelled(rows: Sequence[Row], document: Comparison) -> str:
 def _tally(document: Comparison, *, regressions: bool) -> str:
     """What the comparisons gave without a regression among them; `regressions`: whether there are others."""
     cells = human_count(document["compared"], "comparison")
-    if not document["decided"]:
+    if not document["decided"] and all(word.startswith("undecided") for word in document["tally"]):
         return f"Nothing could be decided: no interval is narrow enough ({cells}). More rounds or loads would help."
     tally = ", ".join(f"{count} {word}" for word, count in sorted(document["tally"].items(), key=lambda pair: -pair[1]))
     text = f"Of {cells}: {tally}."
     if document["fail_on"] and not regressions:
+        margin = numbers.percent(document["fail_on"]["regression"])
+        if not document["decided"]:
+            return f"{text} A regression of more than {margin} is neither found nor excluded in any of them: {_MORE}."
         open_ones = document["compared"] - document["decided"]
-        text += f" No regression of more than {numbers.percent(document['fail_on']['regression'])} is decided"
+        text += f" No regression of more than {margin} is decided"
         text += f"; {open_ones} could not be decided." if open_ones else "."
     return text
 

@@ -79,11 +79,13 @@ def percent(fraction: float | None) -> str:
 
     >>> percent(0.023), percent(0.03), percent(1.084), percent(0.00012), percent(None)
     ('2.3 %', '3 %', '108 %', '0.012 %', '–')
+    >>> percent(2e-12), percent(1e-22)
+    ('2.0e-10 %', '1.0e-20 %')
     """
     if fraction is None or not math.isfinite(fraction):
         return MISSING
     text = significant(100 * fraction, 2 if abs(fraction) < 0.0995 else 3)
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text and 'e' not in text else text} %"
 
 
 def noise_floor(fraction: float) -> str:

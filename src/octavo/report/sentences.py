@@ -13,7 +13,7 @@ FEW = 6
 
 
 def noise_sentence(document: Document, condition: str) -> str:
-    """The noise floor of a condition from its controls, with a warning when a control itself differs.
+    """The noise floor of a condition from its controls, with a warning when a control itself differs (an alarm).
 
     The row names the control whose interval reaches farthest: the A/A pair, or a negative control.
     """
@@ -30,8 +30,12 @@ def noise_sentence(document: Document, condition: str) -> str:
         return f"Noise floor: not known yet; {control} gave {pair}."
     text = f"Noise floor: {numbers.noise_floor(row['floor'])}; {control} gave {pair}."
     if row["low"] is not None and row["high"] is not None and not row["low"] <= 1 <= row["high"]:
-        same = "it cannot differ from the baseline" if negative else "both are the same cell"
-        text += f" That interval excludes 1 although {same}: do not trust effects of this size."
+        effect = effects_by_key(document).get((row.get("cell"), row["metric"], None)) or {}
+        if effect.get("alarm", True):
+            same = "it cannot differ from the baseline" if negative else "both are the same cell"
+            text += f" That interval excludes 1 although {same}: do not trust effects of this size."
+        else:  # of many conditions some would
+            text += " That interval excludes 1, which over all conditions and analyses is not beyond chance."
     return text
 
 

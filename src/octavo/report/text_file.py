@@ -4,6 +4,7 @@ link.
 In a shared directory such as /tmp others can create a link or a file there before us.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 from octavo.errors import HostError
 from octavo.home import replace_file
 from octavo.host.owner import owner_of
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def make_directory_for_files(directory: Path) -> None:
@@ -40,7 +43,8 @@ def write_bytes(content: bytes, path: Path) -> Path:
     try:
         replace_file(target, content)
     except OSError as error:
-        raise HostError(f"{target} cannot be written: {error.strerror}; name a file that you may write") from error
+        way_out = "name a file where there is room" if error.errno in _NO_ROOM else "name a file that you may write"
+        raise HostError(f"{target} cannot be written: {error.strerror}; {way_out}") from error
     return target
 
 

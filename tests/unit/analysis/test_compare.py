@@ -296,6 +296,25 @@ def test_what_a_regression_is(
     assert regression({"low": low, "ratio": ratio, "high": high, "noise_floor": floor}, 0.03, better) == expected
 
 
+def test_a_verdict_that_leaves_the_regression_open_is_no_pass(tmp_path: Path) -> None:
+    """The same within 3 % does not exclude a regression of 0.01 %."""
+    alike = [
+        run_of(name, seed, factor={"4kB": tps, "8kB": tps}) for name, seed, tps in (("a", 1, 1.0), ("b", 2, 0.998))
+    ]
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for run in alike:
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, run.cells, run.trials)
+        strict, wide, not_asked = (make_comparison(store, ["a", "b"], margin) for margin in (0.0001, 0.03, None))
+    for found in (strict, wide, not_asked):
+        assert set(found["tally"]) == {"same within 3 %"}
+    assert {row["regression"] for row in strict["comparisons"] if "regression" in row} == {"undecided"}
+    assert (strict["decided"], exit_code(strict)) == (0, 4)
+    assert conclusion(strict).startswith("Of 4 comparisons: 4 same within 3 %. A regression of more than 0.01 % is ")
+    assert (wide["decided"], exit_code(wide)) == (4, 0)
+    assert (not_asked["decided"], exit_code(not_asked)) == (4, 0)
+
+
 def test_a_run_whose_control_failed_decides_nothing() -> None:
     reference = run_of("a", 1, factor={})
     slower = run_of("b", 2, factor={"4kB": 0.5, "8kB": 0.5})

@@ -80,6 +80,24 @@ def test_a_factor_that_cannot_matter_makes_a_floor_and_no_comparison() -> None:
     assert found.model[0]["comparisons"] == 0
 
 
+def test_the_noise_floor_is_of_a_control_with_an_interval() -> None:
+    """A negative control that one load alone has gives no interval, however far off it is."""
+    plan = FIXED.model_copy(update={"loads": 6, "rounds": 6, "negative": ["data_block"]})
+    source = random.Random(3)
+    trials = [
+        trial(cell, number, 1000 * (3 if cell is SMALL else 1) * math.exp(source.gauss(0, 0.005)), load=number)
+        for number in range(1, 7)
+        for cell in CELLS
+        if cell is not SMALL or number == 1
+    ]
+    found = effects(plan, trials)
+    assert of_small(found)["low"] is None
+    (floor,) = found.noise_floor
+    assert floor["cell"] == CONTROL.id
+    assert floor["low"] < floor["high"] < 1.1
+    assert floor["floor"] == pytest.approx(max(floor["high"], 1 / floor["low"]) - 1)
+
+
 def test_a_round_counts_as_finished_once_all_of_its_cells_were_measured() -> None:
     trials = rounds(range(1, 4), 1.01)
     assert effects(ONE_LOAD, trials).rounds_finished == 3

@@ -155,6 +155,24 @@ def test_two_groups_are_found_with_what_tells_them_apart() -> None:
     assert row["goes_with"] is None
 
 
+def test_times_that_a_cancelled_run_leaves_are_no_groups() -> None:
+    """Of 14 + 7 values the 3 longest were never measured to their end: "7 of them" would be 4 and a wrong range."""
+    source = np.random.default_rng(5)
+    logs = np.concatenate([source.normal(0, 0.05, 14), source.normal(1, 0.05, 7)])
+    cells = [Cell(name, name, {"data_block": name}, "", name == "8kB", False, name) for name in ("8kB", "4kB")]
+    used = {
+        (number, 1, cell.id): TrialRecord(
+            cell.id, number, 1, 1, number, "ok", None, 0.0, 1.0, 1,
+            (Observation("timed_out", 1.0, "", "q1"),) if cell.id == "4kB" and number >= 18
+            else (Observation("seconds", math.exp(log), "s", "q1"), Observation("timed_out", 0.0, "", "q1")),
+        )
+        for cell in cells
+        for number, log in enumerate(logs)
+    }  # fmt: skip
+    (row,) = two_groups(cells, used, "seconds", "data_block", 0.03)
+    assert (row["level"], row["low"]["trials"], row["high"]["trials"]) == ("8kB", 14, 7)
+
+
 def test_two_groups_are_found_among_many_items() -> None:
     """With 20,000 samples no probability is below 1 in 20,001: of 201 items none could be found."""
     source = np.random.default_rng(8)

@@ -74,6 +74,11 @@ def test_a_control_that_excludes_1_is_said_loudly(changes: dict[str, object], wo
     assert alarm.startswith(words)
 
 
+def test_an_alarm_without_an_interval_is_said_too() -> None:
+    (alarm,) = alarms([effect(cell=CONTROL.id, alarm=True, ratio=5e6, low=None, high=None)], CELLS, "tps", "TPS")
+    assert alarm.endswith(": TPS × 5,000,000. Do not trust effects of this size: the host may cause them.")
+
+
 @pytest.mark.parametrize(
     "changes",
     [{}, {"cell": CONTROL.id}, {"cell": CONTROL.id, "alarm": True, "item": "q1"}, {"alarm": True, "metric": "wal"}],

@@ -96,6 +96,25 @@ def test_what_loads_scatter_shrinks_with_loads_only() -> None:
     assert rounds_needed(all_of_loads, many) is not None
 
 
+def test_what_hosts_differ_by_shrinks_with_hosts_only() -> None:
+    """More rounds neither narrow it nor give more degrees of freedom, which are those of the hosts."""
+    known = interval(0.05, 0.06, freedom=5)
+    assert known.critical is not None
+    variance = (0.06 / known.critical) ** 2
+    fleet = replace(known, hosts=6, hosts_in_general=True, of_hosts=0.0)
+    rounds = rounds_needed(fleet, WITHOUT_CONTROL)
+    assert rounds is not None
+    assert 0.06 * math.sqrt(10 / (10 + rounds)) < 0.05 <= 0.06 * math.sqrt(10 / (9 + rounds))
+    apart = replace(fleet, of_hosts=6 * variance)
+    assert rounds_needed(apart, WITHOUT_CONTROL) is None
+    assert verdict(apart, WITHOUT_CONTROL, FASTER) == "undecided (needs more hosts)"
+    half = replace(fleet, of_hosts=3 * variance)
+    more = rounds_needed(half, WITHOUT_CONTROL)
+    assert more is not None and more > rounds
+    hopeless = replace(fleet, log_ratio=0.0, half_width=30.0)
+    assert verdict(hopeless, WITHOUT_CONTROL, FASTER) == "undecided (needs more than 1000 more rounds)"
+
+
 def test_a_biased_control_does_not_shrink_with_rounds() -> None:
     biased = VerdictRule(THRESHOLD, 0.0001, (interval(0.06, 0.01),))
     assert verdict(interval(0.05, 0.01), biased, FASTER).startswith("undecided (needs ")

@@ -100,6 +100,19 @@ def test_levels_whose_intervals_overlap_are_named_together(store: Store) -> None
     assert any(line.startswith("Slower than the baseline: 16 kB (−") for line in found.lines)
 
 
+def test_of_several_best_levels_each_s_share_of_a_time_is_within_the_range(store: Store) -> None:
+    """The best one takes a twelfth of the time, the one that it cannot be told from an eighth."""
+    plan = changed_plan({'data_block = ["4kB", "8kB"]': 'data_block = ["2kB", "4kB", "8kB"]'}, mode=["read-only"])
+    document = made(store, plan)
+    document["metrics"]["tps"] |= {"better": "lower", "unit": "s", "title": "time"}
+    ratios = {"2kB": (1 / 12, 0.07, 0.13), "4kB": (1 / 8, 0.08, 0.2)}
+    labels = {cell["id"]: cell["label"] for cell in document["cells"]}
+    for one in document["effects"]:
+        if one["metric"] == "tps" and (found := ratios.get(labels[one["cell"]])):
+            one.update(ratio=found[0], low=found[1], high=found[2], verdict="faster")
+    assert answer(document).headline.startswith("2 kB and 4 kB data pages take 0.0833 to 0.12 of the time of 8 kB")
+
+
 def test_of_many_conditions_the_cell_that_is_best_most_often_is_named(store: Store) -> None:
     plan, _ = find_plan("coalescing", size="quick")
     document = make_document(store, plant(store, plan, rounds=3, metrics=20), most_numbers=0)

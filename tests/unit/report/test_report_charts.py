@@ -147,6 +147,21 @@ def test_drift_is_centred(small: Document) -> None:
     assert sum(math.log(point.value) for point in points) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize(("spread", "expected"), [(0.002, "0.995"), (0.03, "0.98")])
+def test_the_drift_s_axis_has_the_values_of_its_ticks(spread: float, expected: str) -> None:
+    """Of a quiet run they are half a percent apart, and two decimals would write two of them alike."""
+    document = documents.small()
+    for trial in document["trials"]:
+        for observation in trial["observations"]:
+            observation["value"] = 1000 * math.exp(spread * (-1) ** trial["round"])
+    chart = chart_run.drift(document, LIGHT)
+    assert chart is not None
+    axis = next(layer["encoding"]["y"]["axis"] for layer in chart.spec["layer"] if layer["mark"]["type"] == "point")
+    seen = texts(drawn(chart, LIGHT))
+    assert expected in seen
+    assert {f"{value:.{len(expected) - 2}f}" for value in axis["values"]} <= set(seen)
+
+
 def test_queries_are_paired_by_item() -> None:
     for point in trials.ratio_points(documents.queries()):
         assert point.value == pytest.approx(0.91 if "32kB" in point.cell else 1.0, rel=0.03)

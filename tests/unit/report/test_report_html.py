@@ -1,6 +1,8 @@
 """The page: everything escaped, nothing loaded, every verdict present, useful without results."""
 
+import errno
 import html as escaping
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -205,3 +207,12 @@ def test_conditions_are_in_words_and_the_picture_comes_before_the_verdicts(small
 def test_metrics_of_few_cells_are_listed_downwards(small: Document, grid: Document) -> None:
     assert '<th scope="col">metric</th>' in html.render(small)
     assert '<th scope="col">metric</th>' not in html.render(grid)
+
+
+def test_a_page_that_finds_no_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("octavo.report.text_file.replace_file", full)
+    with pytest.raises(HostError, match=r"page\.html cannot be written: No space left on device; name a file where"):
+        write_text("page", tmp_path / "page.html")

@@ -19,6 +19,8 @@ from octavo.report.sentences import noise_sentence
 from octavo.store.records import RunRecord
 from octavo.store.store import Store
 
+from . import documents
+
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
@@ -194,6 +196,24 @@ def test_names_of_files_and_their_faults_stay_text(tmp_path: Path) -> None:
 
 def test_without_a_control_in_the_plan_none_is_said_to_have_failed(document: dict[str, Any]) -> None:
     assert noise_sentence(document, "load") == "Noise floor: unknown, because there is no A/A control."
+
+
+@pytest.mark.parametrize(
+    ("is_alarm", "words"),
+    [
+        (True, "That interval excludes 1 although both are the same cell: do not trust effects of this size."),
+        (False, "That interval excludes 1, which over all conditions and analyses is not beyond chance."),
+    ],
+)
+def test_a_control_whose_interval_excludes_1_is_doubtful_only_beyond_chance(is_alarm: bool, words: str) -> None:
+    """Of many conditions some of their controls have such an interval where nothing differs."""
+    found = documents.small()
+    row = next(one for one in found["noise_floor"] if one["metric"] == "tps" and one["condition"] == "read-only")
+    row.update(ratio=1.02, low=1.01, high=1.03, floor=0.03)
+    for effect in found["effects"]:
+        if effect["cell"] == row["cell"]:
+            effect["alarm"] = is_alarm
+    assert noise_sentence(found, "read-only").endswith(words)
 
 
 def test_plans_of_one_item_without_conditions(document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host import careful_open
 from octavo.host.copy_out import open_below
@@ -23,6 +23,7 @@ from octavo.postgres.versions import is_version
 _TIME = 315532800
 # configure.ac has 90 kB.
 _MOST_TEXT = 16 * 1024**2
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -50,6 +51,14 @@ def new_directory(journal: Journal) -> Path:
     return make_directory(directory)
 
 
+def check_room(error: Exception, source: Path) -> None:
+    """Raises HostError if the error is that there is no room for our copy of the source."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        raise HostError(
+            f"{fetched.directory()} has no room for a copy of {source}: {error.strerror}; free some space there"
+        ) from error
+
+
 def version_of_tree(root: Path, top: int) -> str:
     """The version in the files of the open tree. Raises UsageError if there is none."""
     for name in TELLING_FILES:
@@ -68,7 +77,7 @@ def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journ
     """Packs these files (paths relative to the open tree). The tarball is removed when the journal is closed.
 
     The build then matches the digest, whatever happens to the tree meanwhile. Raises OctavoError if a file cannot be
-    read, or changes meanwhile.
+    read, or changes meanwhile, HostError without room for the tarball.
     """
     version = version_of_tree(root, top)
     tarball = new_directory(journal) / f"postgresql-{version}.tar"
@@ -78,6 +87,7 @@ def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journ
             for name in sorted(names):
                 _add(archive, top, name, f"postgresql-{version}/{name}")
     except (OSError, ValueError) as error:
+        check_room(error, root)
         raise OctavoError(
             f"--source {root}: {name} cannot be taken: {getattr(error, 'strerror', '') or error}"
         ) from error

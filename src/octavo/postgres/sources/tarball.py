@@ -9,7 +9,7 @@ from octavo.errors import UsageError
 from octavo.host import careful_open
 from octavo.host.journal import Journal
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_name, version_in_text
-from octavo.postgres.sources.snapshot import new_directory
+from octavo.postgres.sources.snapshot import check_room, new_directory
 from octavo.postgres.versions import is_version
 
 # configure.ac has 90 kB.
@@ -28,7 +28,8 @@ def take(path: Path, journal: Journal, /) -> Source:
     """Copies the tarball; the copy is removed when the journal is closed. The version comes from its name, else from
     its files.
 
-    It is opened once, so that the build matches the digest, whatever happens to the file meanwhile.
+    It is opened once, so that the build matches the digest, whatever happens to the file meanwhile. Raises UsageError
+    if it cannot be read or is none of PostgreSQL's, HostError without room for the copy.
     """
     try:
         with os.fdopen(careful_open.open_file(path), "rb") as file:
@@ -41,6 +42,7 @@ def take(path: Path, journal: Journal, /) -> Source:
             _copy(file, copy, path)
         return Source(version, copy, sha256_of(copy), f"local file {path.name}")
     except OSError as error:
+        check_room(error, path)
         raise UsageError(f"--source {path}: it cannot be read: {error.strerror}; name the file itself") from error
 
 
