@@ -47,7 +47,7 @@ def test_every_run_is_listed_with_its_answer_and_compared_with_the_one_before(st
     runs.append(plant(store, changed_plan(named), name="<script>alert(1)</script>", metrics=FEW, number=3))
     index = write_site(store, runs[::-1], tmp_path / "site")
     page = page_of(index)
-    assert page.text.count("4 kB data pages give") == 3
+    assert page.text.count("4 kB data blocks give") == 3
     assert "Which <b>one</b>?" in page.text
     assert "<script>alert(1)</script>" in page.text
     assert page.tags.count("svg") == 3
