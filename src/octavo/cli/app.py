@@ -216,7 +216,7 @@ def _of_a_server(error: Exception) -> str | None:
         )
     if not isinstance(error, psycopg.Error):
         return None
-    text = without_secrets(" ".join(str(error).split()))
+    text = one_line(without_secrets(str(error)))
     return f"the server no longer responds as PostgreSQL does: {text or type(error).__name__}; see its log"
 
 
@@ -226,7 +226,7 @@ def _in_a_line(text: str, context: typer.Context | None) -> str:
     >>> _in_a_line("No such command 'repot'. Did you mean 'report'?", None)
     "octavo: no such command 'repot'; did you mean 'report'?"
     """
-    words = " ".join(text.split()).rstrip(".").replace(". Did you mean", "; did you mean")
+    words = one_line(text).rstrip(".").replace(". Did you mean", "; did you mean")
     line = f"octavo: {words[:1].lower()}{words[1:]}"
     if context is None:
         return line

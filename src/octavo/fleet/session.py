@@ -30,6 +30,7 @@ from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.run_files import check_plan, remember_plan, run_directory
 from octavo.store.set_aside import SetAside
 from octavo.store.store import PATIENCE, Store
+from octavo.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _work(
         with suppress(OctavoError, SQLAlchemyError):
             store.set_status(run, "interrupted" if interrupted else "failed", ended=time.time())
             if not interrupted:
-                environment.note(error=" ".join(str(error).split()))
+                environment.note(error=one_line(error))
         again = f"continue with: octavo run --resume {run} {choice.option}"
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are stored; {again}") from None
