@@ -232,6 +232,8 @@ def _probe(
 
     _check_probe(context, files, format, _PROBE_OPTIONS)
     costs = None if price is None else parse_size(price)
+    if costs == 0:
+        raise UsageError(f"--price {price}: it must be above 0, the memory that costs as much as the device: 77GB")
     total = seconds or _PROBE_SECONDS
     with IoProgress() as progress:
         document = probe(Probe(files[0], total, seed, progress.probing(total), costs))

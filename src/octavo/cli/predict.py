@@ -66,10 +66,10 @@ def predict(
         list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; repeatable.")
     ] = None,
     device_price: Annotated[
-        float | None, typer.Option(min=0, help="Price of the device, for the five-minute rule.")
+        float | None, typer.Option(help="Price of the device, above 0, for the five-minute rule.")
     ] = None,
     memory_price: Annotated[
-        float | None, typer.Option(min=0, help="Price of 1 GB of memory, in the same currency and period.")
+        float | None, typer.Option(help="Price of 1 GB of memory, above 0, in the same currency and period.")
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Compare the predictions with this run (its id, or last).")
