@@ -167,9 +167,9 @@ def test_break_even_is_that_of_the_five_minute_rule() -> None:
 
 @pytest.mark.parametrize("price", [0.0, -1.0, math.nan, math.inf])
 def test_a_price_that_is_not_above_0_is_refused(price: float) -> None:
-    with pytest.raises(UsageError, match="--memory-price .* above 0"):
+    with pytest.raises(UsageError, match=r"--memory-price .* above 0"):
         Prices(160.0, price)
-    with pytest.raises(UsageError, match="--device-price .* above 0"):
+    with pytest.raises(UsageError, match=r"--device-price .* above 0"):
         Prices(price, 4.0)
 
 
