@@ -80,8 +80,8 @@ def resume_fleet_run(
             raise UsageError(f"{run} was measured on one host; continue it there: octavo run --resume {run}")
         if record.status == "finished" and budget is None and not retry:
             raise UsageError(
-                f"{run} is finished; octavo report {run} shows it, --budget extends it, --retry-failed repeats its "
-                "failed trials"
+                f"{run} is finished; octavo report {run} shows it, --budget 1h with the same command extends it, "
+                f"--retry-failed {run} instead of --resume repeats its failed trials"
             )
         cells = store.cells(run)
         check_plan(store.address, run, record.plan, cells)

@@ -178,8 +178,8 @@ def _check_resumable(record: RunRecord, *, more: bool) -> None:
         )
     if record.status == "finished" and not more:
         raise UsageError(
-            f"{record.id} is finished; octavo report {record.id} shows it, --budget extends it, --retry-failed "
-            "repeats its failed trials"
+            f"{record.id} is finished; octavo report {record.id} shows it, octavo run --resume {record.id} --budget 1h "
+            f"extends it, octavo run --retry-failed {record.id} repeats its failed trials"
         )
     if _has_begun(record):
         _check_same_host(record)
