@@ -178,7 +178,7 @@ def _call(arguments: list[str]) -> int:
             command.invoke(context)
     except OctavoError:
         raise
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if needed := missing_extra(error):
             raise needed from error
         raise
