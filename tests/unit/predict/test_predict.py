@@ -144,9 +144,9 @@ def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
     with pytest.raises(UsageError, match="leaves nothing"):
         predict(Request(path, memory=4 * MB))
-    with pytest.raises(UsageError, match="^--recorded-device gp9: "):
+    with pytest.raises(UsageError, match=r"^--recorded-device gp9: "):
         predict(Request(tmp_path / "absent.octrace", recorded_device="gp9"))
-    with pytest.raises(UsageError, match="^--what-if device gp9: "):
+    with pytest.raises(UsageError, match=r"^--what-if device gp9: "):
         predict(Request(tmp_path / "absent.octrace", what_if=WhatIf(device="gp9")))
     with pytest.raises(UsageError, match="limits of the device besides its price"):
         predict(Request(path, prices=Prices(160.0, 4.0)))
