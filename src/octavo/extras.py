@@ -7,7 +7,7 @@ FLEET = frozenset({"cryptography", "dask", "distributed"})
 LAB = frozenset({"duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
 
 
-def missing_extra(error: ModuleNotFoundError) -> HostError | None:
+def missing_extra(error: ImportError) -> HostError | None:
     """How to install the missing module; None if it belongs neither to an extra nor to Octavo's compiled part.
 
     >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
@@ -15,7 +15,8 @@ def missing_extra(error: ModuleNotFoundError) -> HostError | None:
     >>> missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
     True
     """
-    if error.name == "octavo._core":
+    # `from octavo import _core` raises an ImportError of octavo, `from octavo._core import …` one of the module.
+    if error.name == "octavo._core" or (error.name == "octavo" and "'_core'" in str(error)):
         return HostError("the compiled part of Octavo (octavo._core) is missing; script/bootstrap builds it")
     module = (error.name or "").partition(".")[0]
     extra = "lab" if module in LAB else "fleet" if module in FLEET else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from octavo.errors import UsageError
+from octavo.text import one_line
 from octavo.units import format_size, parse_duration, parse_size
 
 # Raises UsageError with what is allowed, else returns the level in its one spelling.
@@ -27,7 +28,7 @@ class Factor:
         try:
             return self.check(text)
         except UsageError as error:
-            cause = " ".join(str(error).split())  # a path may have any character in it
+            cause = one_line(error)  # a path may have any character in it
             raise UsageError(f"{self.name}: invalid level {text!r}; {cause}") from None
 
 

@@ -1,8 +1,12 @@
 """Sizes, durations and percentages as PostgreSQL writes them: kB, MB and GB are powers of 1024."""
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from octavo.errors import UsageError
+
+_T = TypeVar("_T")
 
 # More are no size of anything, and beyond some thousands Python reads none.
 _DIGITS = r"\d{1,30}"
@@ -91,6 +95,48 @@ def parse_percentage(text: str) -> float:
     if match is None:
         raise UsageError(f"{text!r} is not a percentage; write a number with %, such as 3%")
     return float(match[1]) / 100
+
+
+def size_option(option: str, text: str, least: str = "0B", most: str = "1024TB") -> int:
+    """Bytes of an option's size. Raises UsageError that names the option, also outside of these limits.
+
+    >>> size_option("--memory", "64GB"), size_option("--memory", "1TB", most="1TB")
+    (68719476736, 1099511627776)
+    """
+    size = _of_option(option, parse_size, text)
+    if not parse_size(least) <= size <= parse_size(most):
+        raise UsageError(f"{option} {text}: it must be from {least} to {most}")
+    return size
+
+
+def duration_option(option: str, text: str, least: str = "0s", most: str = "24d") -> float:
+    """Seconds of an option's duration. Raises UsageError that names the option, also outside of these limits.
+
+    By default the upper one is what poll(2) waits for at most.
+
+    >>> duration_option("--interval", "250ms", "100ms"), duration_option("--unused-for", "30d", most="36500d")
+    (0.25, 2592000.0)
+    """
+    seconds = _of_option(option, parse_duration, text)
+    if not parse_duration(least) <= seconds <= parse_duration(most):
+        raise UsageError(f"{option} {text}: it must be from {least} to {most}")
+    return seconds
+
+
+def percentage_option(option: str, text: str) -> float:
+    """The fraction of an option's percentage. Raises UsageError that names the option.
+
+    >>> percentage_option("--sample", "5%")
+    0.05
+    """
+    return _of_option(option, parse_percentage, text)
+
+
+def _of_option(option: str, parse: Callable[[str], _T], text: str) -> _T:
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def spaced_sizes(text: str) -> str:

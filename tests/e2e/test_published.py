@@ -218,7 +218,7 @@ def test_every_kind_of_report_of_it_is_made(
     assert html.count('<table class="grid wide">') == 4
     opening = html[html.index("<h1>") : html.index('<table class="grid')]
     assert (
-        "2 kB and 4 kB data pages with any WAL block size take 5 to 8 % less time than 8 kB (the shortest run of each "
+        "2 kB and 4 kB data blocks with any WAL block size take 5 to 8 % less time than 8 kB (the shortest run of each "
         "query)." in opening
     )
     assert "32 kB (11 to 12 times)" in opening

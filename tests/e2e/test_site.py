@@ -30,7 +30,7 @@ def test_the_site_opens_without_a_network_and_leads_to_every_run(octavo: Octavo,
     assert index == tmp_path / "site" / "index.html"
     for number, page in enumerate((index, *(index.parent / "runs" / f"{run}.html" for run in runs))):
         shown = _shown(page, tmp_path / f"profile-{number}")
-        assert "4 kB data pages give" in shown
+        assert "4 kB data blocks give" in shown
         assert "</html>" in shown
 
 

@@ -117,14 +117,14 @@ def test_a_rule_is_explained() -> None:
     [
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
         (("--bindir", "/x"), "--bindir has no effect without --pgdata"),
-        (("--watch", "10ms"), "at least 1s"),
+        (("--watch", "10ms"), "--watch 10ms: it must be from 1s to 24d"),
         (("--watch", "10", "--pgdata", "/x"), "--watch needs running servers"),
         (("--shared-buffers", "1GB"), "has no effect without --before-start"),
         (("--pgdata", "/nowhere"), "No such file or directory; name the data directory, or use --before-start"),
         (("--pgdata", "/proc"), "is not a data directory; before initdb: .* octavo doctor --before-start"),
         (("--facts", "/nowhere"), "cannot be read"),
-        (("--before-start", "--shared-buffers", "many"), "is not a size"),
-        (("--interval", "soon", "--facts", PAGES), "is not a duration"),
+        (("--before-start", "--shared-buffers", "many"), "--shared-buffers: 'many' is not a size"),
+        (("--interval", "soon", "--facts", PAGES), "--interval: 'soon' is not a duration"),
     ],
 )
 def test_what_cannot_be_is_said(arguments: tuple[str, ...], said: str) -> None:

@@ -4,6 +4,7 @@ marked as shell."""
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -85,3 +86,27 @@ def test_shell_blocks_are_what_a_shell_can_read(page: Path) -> None:
     for block in _SHELL.findall(page.read_text()):
         read = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
         assert read.returncode == 0, f"{block}\n{read.stderr}"
+
+
+_EXAMPLE = re.compile(r"^(?:Examples?: )?octavo (.*)$|\$\(octavo ([^)]*)\)", re.MULTILINE)
+
+
+def helps(command: object, name: str = "octavo") -> Iterator[tuple[str, str]]:
+    """The name and the help of a command, and of those in it."""
+    yield name, getattr(command, "help", None) or ""
+    for each, inner in getattr(command, "commands", {}).items():
+        yield from helps(inner, f"{name} {each}")
+
+
+def test_examples_in_the_help_parse() -> None:
+    """An example is on a line of its own; a comment follows it after several blanks."""
+    found = 0
+    for name, text in helps(_whole()):
+        for paragraph in text.split("\n\n"):
+            if "Example" not in paragraph and not paragraph.startswith("\b"):
+                continue
+            for match in _EXAMPLE.finditer(paragraph):
+                found += 1
+                example = (match[1] or match[2]).partition("  ")[0]
+                assert refusal(arguments_of(example)) is None, f"{name}: octavo {example}"
+    assert found > 40

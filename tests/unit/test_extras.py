@@ -33,8 +33,13 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=False)
 
 
 def test_a_checkout_without_its_compiled_part_names_the_script() -> None:
-    error = missing_extra(ModuleNotFoundError("No module named 'octavo._core'", name="octavo._core"))
-    assert error is not None and error.exit_code == 3 and "script/bootstrap builds it" in str(error)
+    for raised in (
+        ModuleNotFoundError("No module named 'octavo._core'", name="octavo._core"),
+        ImportError("cannot import name '_core' from 'octavo' (src/octavo/__init__.py)", name="octavo"),
+    ):
+        error = missing_extra(raised)
+        assert error is not None and error.exit_code == 3 and "script/bootstrap builds it" in str(error)
+    assert missing_extra(ImportError("cannot import name 'x' from 'octavo'", name="octavo")) is None
 
 
 def without_lab(module: str, *arguments: str, home: Path) -> subprocess.CompletedProcess[str]:

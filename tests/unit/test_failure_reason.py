@@ -22,6 +22,10 @@ def test_a_mistake_names_its_type_file_and_line() -> None:
     assert "\n" not in failure_reason(caught(ValueError("two\nlines")))
 
 
+def test_a_servers_message_is_one_line_that_no_terminal_obeys() -> None:
+    assert failure_reason(caught(OctavoError("broken\x1b[31m\n  page"))) == "broken\ufffd[31m page"
+
+
 def test_what_is_expected_is_its_own_text() -> None:
     assert failure_reason(caught(OctavoError("the server died"))) == "the server died"
 

@@ -38,6 +38,10 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("predict", "shop.octrace", "--where", "mode=read-only"), "--where has no effect without --against"),
         (("predict", "shop.octrace", "--disturbed"), "--disturbed has no effect without --against"),
         (("predict", "shop.octrace", "--device-price", "160"), "--device-price has no effect without --memory-price"),
+        (("predict", "t", "--device-price", "160", "--memory-price", "0"), "--memory-price 0: it must be a finite"),
+        (("predict", "t", "--device-price", "0", "--memory-price", "4"), "--device-price 0: it must be a finite"),
+        (("predict", "t", "--device-price", "1", "--memory-price", "inf"), "--memory-price inf: it must be a finite"),
+        (("io", "probe", "/data/test", "--price", "0GB"), "--price 0GB: it must be from 1kB to 1024TB"),
         (("predict", "shop.octrace", "--clients", "8", "--what-if", "transactions=2"), "give one of them"),
         (("predict", "shop.octrace", "--what-if", "data=2", "--what-if", "data=4"), "data is given twice"),
         (("predict", "shop.octrace", "--device", "gp3", "--what-if", "device=io2"), "give one of them"),
@@ -63,6 +67,24 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("vm", "atomics", "--cpu", "max,"), "--cpu max,: name models, separated by commas"),
         (("predict", "shop.octrace", "--memory", "16GB,32GB"), "--memory 16GB,32GB: give one size"),
         (("predict", "shop.octrace", "--kernel-page", "4kB,16kB"), "--kernel-page 4kB,16kB: give one size"),
+        (("doctor", "--explain", "all", "--format", "html"), "--explain has no --format html; use --format text or md"),
+        (("doctor", "--compare", "a", "b", "--format", "md"), "--compare has no --format md; use --format text"),
+        (("doctor", "--watch", "10", "--format", "html"), "--watch has no --format html; use --format text or json"),
+        (("report", "last", "--series"), "--series has no effect without --format json"),
+        (("run", "--resume", "last", "--rounds", "3"), "leave out all but --budget, --fleet and --scheduler"),
+        (("watch", "--interval", "soon"), "--interval: 'soon' is not a duration"),
+        (("watch", "--interval", "99999999d"), "--interval 99999999d: it must be from 100ms to 24d"),
+        (("iotop", "--interval", "10ms"), "--interval 10ms: it must be from 100ms to 24d"),
+        (("doctor", "--watch", "99999999d"), "--watch 99999999d: it must be from 1s to 24d"),
+        (("doctor", "--before-start", "--shared-buffers", "1kB"), "--shared-buffers 1kB: it must be from 128kB"),
+        (("trace", "record", "-o", "t", "--for", "1"), "--for: '1' is not a duration"),
+        (("trace", "record", "-o", "t", "--max-overhead", "5"), "--max-overhead: '5' is not a percentage"),
+        (("trace", "cut", "t", "-o", "p", "--from", "x"), "--from: 'x' is not a duration"),
+        (("trace", "simulate", "t", "--memory", "16GB,x"), "--memory: 'x' is not a size"),
+        (("predict", "t", "--checkpoint", "10ms"), "--checkpoint 10ms: it must be from 1s to 24d"),
+        (("run", "--resume", "last", "--budget", "x"), "--budget: 'x' is not a duration"),
+        (("cache", "rm", "--unused-for", "x"), "--unused-for: 'x' is not a duration"),
+        (("io", "/data/test", "--block", "8"), "--block: '8' is not a size"),
     ],
 )
 def test_what_a_command_would_ignore_is_refused(command: tuple[str, ...], problem: str) -> None:
@@ -93,6 +115,14 @@ def test_an_output_without_room_is_named() -> None:
     finished = octavo("doctor", "--explain", "kernel-page", end="> /dev/full")
     assert finished.returncode == 3
     assert finished.stderr.startswith("octavo: standard output: No space left on device; free some space there")
+
+
+@pytest.mark.usefixtures("own_home")
+def test_an_error_is_one_line_whatever_the_name_of_the_file() -> None:
+    finished = octavo("trace", "info", "no\nsuch \x1b[31mfile")
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("octavo: no such \ufffd[31mfile cannot be read: No such file or directory; name a file")
 
 
 @pytest.mark.usefixtures("own_home")

@@ -8,7 +8,7 @@ from octavo.plan.cells import Cell
 from octavo.plan.condition_text import condition_text
 from octavo.units import spaced_sizes
 
-_NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
+_NOUNS = {"data_block": "data blocks", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
 
 
 def sentence(
@@ -27,7 +27,7 @@ def sentence(
     """
     cell = next(cell for cell in cells if cell.id == effect["cell"])
     baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])
-    # "4 kB data pages are faster than 8 kB", but "clients 8 is faster than 4".
+    # "4 kB data blocks are faster than 8 kB", but "clients 8 is faster than 4".
     noun = _NOUNS.get(compared[0]) if len(compared) == 1 else None
     factors = f"{'/'.join(compared)} " if named else ""
     before, after, verb = ("", f" {noun}", "are") if noun else (factors, "", "is")

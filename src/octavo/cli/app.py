@@ -143,14 +143,14 @@ def _run() -> int:
         code = _call(sys.argv[1:] or ["--help"])
         sys.stdout.flush()
     except OctavoError as error:
-        print(f"octavo: {error}", file=sys.stderr)
+        print(f"octavo: {_line(str(error))}", file=sys.stderr)
         code = error.exit_code
     except BrokenPipeError:
         # The reader has gone, as `octavo runs | head` may; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        print(f"octavo: {_of_the_system(error)}", file=sys.stderr)
+        print(f"octavo: {_line(_of_the_system(error))}", file=sys.stderr)
         code = HostError.exit_code
     return code
 
@@ -166,7 +166,7 @@ def _recover() -> None:
         for line in recover():
             print(f"octavo: {line}", file=sys.stderr)
     except (OctavoError, OSError) as error:
-        message = error if isinstance(error, OctavoError) else _of_the_system(error)
+        message = _line(str(error) if isinstance(error, OctavoError) else _of_the_system(error))
         print(f"octavo: could not restore what an interrupted command had changed: {message}", file=sys.stderr)
 
 
@@ -178,7 +178,7 @@ def _call(arguments: list[str]) -> int:
             command.invoke(context)
     except OctavoError:
         raise
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if needed := missing_extra(error):
             raise needed from error
         raise
@@ -216,8 +216,17 @@ def _of_a_server(error: Exception) -> str | None:
         )
     if not isinstance(error, psycopg.Error):
         return None
-    text = without_secrets(" ".join(str(error).split()))
+    text = one_line(without_secrets(str(error)))
     return f"the server no longer responds as PostgreSQL does: {text or type(error).__name__}; see its log"
+
+
+def _line(text: str) -> str:
+    """A message in one line, whatever is in the names that it quotes.
+
+    >>> _line("a  b cannot be read"), _line("a\\n b cannot be read")
+    ('a  b cannot be read', 'a b cannot be read')
+    """
+    return text if text.isprintable() else one_line(text)
 
 
 def _in_a_line(text: str, context: typer.Context | None) -> str:
@@ -226,7 +235,7 @@ def _in_a_line(text: str, context: typer.Context | None) -> str:
     >>> _in_a_line("No such command 'repot'. Did you mean 'report'?", None)
     "octavo: no such command 'repot'; did you mean 'report'?"
     """
-    words = " ".join(text.split()).rstrip(".").replace(". Did you mean", "; did you mean")
+    words = one_line(text).rstrip(".").replace(". Did you mean", "; did you mean")
     line = f"octavo: {words[:1].lower()}{words[1:]}"
     if context is None:
         return line

@@ -133,7 +133,7 @@ def remove_builds(
     from octavo.host.journal import Journal
     from octavo.host.lock import host_lock
     from octavo.postgres.builds import usage
-    from octavo.units import human_size, parse_duration
+    from octavo.units import duration_option, human_size
 
     checked_spec(data_block or "8kB", wal_block or "8kB", pg or "18")
     chosen = usage.choose(
@@ -141,7 +141,7 @@ def remove_builds(
         version=pg,
         data_block=data_block,
         wal_block=wal_block,
-        unused_seconds=parse_duration(unused_for) if unused_for is not None else None,
+        unused_seconds=None if unused_for is None else duration_option("--unused-for", unused_for, most="36500d"),
     )
     if dry_run:
         for build in chosen:

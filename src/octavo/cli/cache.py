@@ -160,7 +160,7 @@ def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "t
 
     from octavo.errors import UsageError
     from octavo.postgres.datasets.cache import by_name, list_loads
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
     from octavo.vm import images
 
     if bool(names) + everything + (unused_for is not None) != 1:
@@ -168,7 +168,7 @@ def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "t
     if names:
         machines = [images.by_name(name) for name in dict.fromkeys(names) if images.is_name(name)]
         return [by_name(name) for name in dict.fromkeys(names) if not images.is_name(name)], machines
-    longest = parse_duration(unused_for) if unused_for is not None else 0.0
+    longest = 0.0 if unused_for is None else duration_option("--unused-for", unused_for, most="36500d")
 
     def is_going(last_used: float) -> bool:
         return everything or time.time() - last_used >= longest

@@ -83,12 +83,9 @@ def compare(
 def _margin(text: str) -> float:
     """The fraction of `regression=3%`. Raises UsageError."""
     from octavo.errors import UsageError
-    from octavo.units import parse_percentage
+    from octavo.units import percentage_option
 
     what, sign, percentage = text.partition("=")
     if what.strip() != "regression" or not sign:
         raise UsageError(f"--fail-on: invalid condition {text!r}; write regression=3%, with the margin that you accept")
-    try:
-        return parse_percentage(percentage)
-    except UsageError as error:
-        raise UsageError(f"--fail-on: {error}") from None
+    return percentage_option("--fail-on", percentage)

@@ -100,13 +100,14 @@ def doctor(
         refuse_alone(context, {"shared_buffers": "--before-start"})
     if watch is not None and (before_start or any(one is not None for one in (pgdata, binary, facts, compare))):
         raise UsageError("--watch needs running servers; give it alone or with --dsn")
+    _check_format(format, explain=explain is not None, compare=compare is not None, watch=watch is not None)
     if explain is not None:
         _explain(explain, format)
     elif compare is not None:
         _compare(*compare, format)
     elif hosts is not None:
         if watch is not None:
-            raise UsageError("--watch examines one host; run it there")
+            raise UsageError("--watch examines one host; run octavo doctor --watch there")
         _hosts(hosts, interval, fail_on, format, verbose=verbose)
     elif watch is not None:
         _watch(dsn, watch, format)
@@ -115,6 +116,18 @@ def doctor(
         found = _found(dsn, pgdata, bindir, before, binary, facts, interval, predict)
         _print(found, format, verbose=verbose)
         _end(found, fail_on)
+
+
+def _check_format(format: DoctorFormat, *, explain: bool, compare: bool, watch: bool) -> None:
+    """Raises UsageError for a format in which what was asked for is not printed."""
+    from octavo.errors import UsageError
+
+    both = (DoctorFormat.text, DoctorFormat.json)
+    allowed = {"--explain": (explain, (DoctorFormat.text, DoctorFormat.md)), "--compare": (compare, both),
+               "--watch": (watch, both)}  # fmt: skip
+    for option, (given, formats) in allowed.items():
+        if given and format not in formats:
+            raise UsageError(f"{option} has no --format {format.value}; use --format {' or '.join(formats)}")
 
 
 def _explain(name: str, format: DoctorFormat) -> None:
@@ -149,9 +162,9 @@ def _hosts(file: Path, interval: str, fail_on: FailOn, format: DoctorFormat, *, 
     from octavo.host.journal import Journal
     from octavo.remote.hosts_file import read_hosts
     from octavo.remote.ssh import on_each
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
 
-    parse_duration(interval)
+    duration_option("--interval", interval)
     chosen = read_hosts(file)
     rows: list[dict[str, Any]] = []
     with Journal() as journal:
@@ -191,9 +204,9 @@ def _found(
 ) -> dict[str, Any]:  # fmt: skip
     from octavo.doctor import examine, report
     from octavo.errors import UsageError
-    from octavo.units import parse_duration, parse_size
+    from octavo.units import duration_option, size_option
 
-    seconds = parse_duration(interval)
+    seconds = duration_option("--interval", interval)
     more: list[Fact] = []
     if predict is not None:
         from octavo.predict.doctor_facts import facts_of
@@ -204,7 +217,7 @@ def _found(
     if binary is not None:
         return report.document([examine.of_program(binary)])
     if shared_buffers is not None:
-        return report.document([examine.before_start(parse_size(shared_buffers), "try")])
+        return report.document([examine.before_start(size_option("--shared-buffers", shared_buffers, "128kB"), "try")])
     with ExitStack() as stack:
         if pgdata is not None:
             running = examine.on(pgdata)
@@ -233,12 +246,10 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
 
     from octavo.doctor import examine
     from octavo.doctor.compare import changed_lines, changes
-    from octavo.errors import HostError, UsageError
-    from octavo.units import parse_duration
+    from octavo.errors import HostError
+    from octavo.units import duration_option
 
-    seconds = parse_duration(f"{every}s" if every.strip().isdecimal() else every)
-    if seconds < 1:
-        raise UsageError(f"--watch {every}: the interval must be at least 1s")
+    seconds = duration_option("--watch", f"{every}s" if every.strip().isdecimal() else every, "1s")
     with ExitStack() as stack:
         patients, _ = examine.patients(dsn)
         if not patients:
@@ -298,6 +309,6 @@ def _end(found: dict[str, Any], fail_on: FailOn) -> None:
 
     problems = [one["problem"] for one in found["servers"] if one["problem"]]
     if problems and len(problems) == len(found["servers"]):
-        raise HostError(f"could not connect to any server on this host; give --dsn. The first error: {problems[0]}")
+        raise HostError(f"could not connect to any server on this host ({problems[0]}); give --dsn")
     if fail_on is not FailOn.never and is_as_bad(found, fail_on.value):
         raise typer.Exit(1)

@@ -149,9 +149,9 @@ def undo(format: _Format = TableFormat.text) -> None:
 
 def _situation(pgdata: Path | None, bindir: Path | None, dsn: str | None, page_size: str | None) -> "Situation":
     from octavo.hugepages.plan import Situation
-    from octavo.units import parse_size
+    from octavo.units import size_option
 
-    return Situation(pgdata, bindir, dsn, parse_size(page_size) if page_size else None)
+    return Situation(pgdata, bindir, dsn, size_option("--page-size", page_size) if page_size else None)
 
 
 def _named(pgdata: Path | None, bindir: Path | None, dsn: str | None, page_size: str | None) -> "Situation":

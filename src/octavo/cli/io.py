@@ -132,7 +132,7 @@ def io(
             _probe(context, paths[1:], seconds, seed, format, price)
         return
     if price is not None:
-        raise UsageError("--price is for octavo io probe")
+        raise UsageError("--price has no effect here; it is for octavo io probe: octavo io probe FILE --price 77GB")
     _refuse_without_effect(
         context, pattern, tuple(policy or ("single",)), block_list, from_query, direct=direct, write=write
     )
@@ -228,10 +228,10 @@ def _probe(
     from octavo.cli.output import console, print_json
     from octavo.io.probe import Probe, probe
     from octavo.io.render_probe import print_probe
-    from octavo.units import parse_size
+    from octavo.units import size_option
 
     _check_probe(context, files, format, _PROBE_OPTIONS)
-    costs = None if price is None else parse_size(price)
+    costs = None if price is None else size_option("--price", price, "1kB")
     total = seconds or _PROBE_SECONDS
     with IoProgress() as progress:
         document = probe(Probe(files[0], total, seed, progress.probing(total), costs))

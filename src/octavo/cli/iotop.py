@@ -43,11 +43,9 @@ def iotop(
     from contextlib import ExitStack
 
     from octavo.errors import UsageError
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
 
-    seconds = parse_duration(interval)
-    if seconds < 0.1:
-        raise UsageError(f"--interval {interval}: the interval must be at least 100ms")
+    seconds = duration_option("--interval", interval, "100ms")
 
     from octavo.cli.output import console
     from octavo.host.journal import Journal

@@ -8,8 +8,6 @@ import typer
 
 from octavo.cli.choices import TableFormat
 
-_LONGEST_SECONDS = 24 * 86_400
-
 plans = typer.Typer(help="Separate the effects of page size and plan on queries.", no_args_is_help=True)
 
 
@@ -59,7 +57,6 @@ def table(
     """
     from octavo.cli.output import console, print_json, tell
     from octavo.cli.progress import built
-    from octavo.errors import UsageError
     from octavo.factor import complete
     from octavo.host.children import server_account
     from octavo.postgres.builds.selection import data_block_specs
@@ -69,16 +66,14 @@ def table(
     from octavo.query_plans.render import view
     from octavo.query_plans.statistics import check_version
     from octavo.query_plans.table import PlanTableRequest
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
     from octavo.workloads import tpch
 
     specs = data_block_specs(data_block, pg)
     blocks = data_blocks(specs)
     if statistics is Statistics.one:
         check_version(specs[0].version, "use 18, or --statistics own")
-    seconds = parse_duration(timeout)
-    if not 0.001 <= seconds <= _LONGEST_SECONDS:  # for statement_timeout, which counts ms, less is no limit
-        raise UsageError(f"--timeout {timeout}: it must be from 1ms to 24d")
+    seconds = duration_option("--timeout", timeout, "1ms")  # for statement_timeout, which counts ms, less is no limit
     request = PlanTableRequest(
         rounds=rounds, tries=tries, timeout=seconds, seed=seed,
         settings={**tpch.WORKLOAD.settings, **parse_settings(setting or [])}, costs=compared(blocks, calibration),

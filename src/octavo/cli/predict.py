@@ -66,10 +66,10 @@ def predict(
         list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; repeatable.")
     ] = None,
     device_price: Annotated[
-        float | None, typer.Option(min=0, help="Price of the device, for the five-minute rule.")
+        float | None, typer.Option(help="Price of the device, above 0, for the five-minute rule.")
     ] = None,
     memory_price: Annotated[
-        float | None, typer.Option(min=0, help="Price of 1 GB of memory, in the same currency and period.")
+        float | None, typer.Option(help="Price of 1 GB of memory, above 0, in the same currency and period.")
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Compare the predictions with this run (its id, or last).")
@@ -112,11 +112,9 @@ def predict(
     from octavo.predict.what_if import what_if as parse_what_if
     from octavo.trace.simulate import KERNEL_PAGES, one_size, sizes
     from octavo.trace.surface import PAGE_SIZES
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
 
-    every = None if checkpoint is None else parse_duration(checkpoint)
-    if every is not None and every < 1:
-        raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
+    every = None if checkpoint is None else duration_option("--checkpoint", checkpoint, "1s")
     changes = parse_what_if(what_if or [])
     _refuse_ignored(context, against=against is not None)
     if clients is not None and changes.transactions != 1:
@@ -192,15 +190,15 @@ def _against(
     from octavo.store.failures import content_of
     from octavo.store.listing import find_run
     from octavo.store.store import Store
-    from octavo.units import parse_size
+    from octavo.units import size_option
 
-    levels = parse_where(where)
+    levels, aside = parse_where(where), size_option("--private-memory", private)
     identifier = find_run(store_address(), run)
     with content_of(identifier, store_address()):
         with closing(Store.open_to_read(store_address())) as store:
             measured = make_document(store, identifier, most_numbers=None)
         with counting() as observe:
-            document = compare(request, measured, levels, parse_size(private), observe, disturbed=disturbed)
+            document = compare(request, measured, levels, aside, observe, disturbed=disturbed)
     if format is TableFormat.json:
         print_json(document)
     else:

@@ -51,7 +51,7 @@ def report(
     from octavo.store.store import Store
 
     if series and format is not ReportFormat.json:
-        raise UsageError("--series needs --format json")
+        raise UsageError("--series has no effect without --format json; add --format json, or leave --series out")
     if site is not None:
         if (
             run != "last"

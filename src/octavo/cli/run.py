@@ -82,20 +82,22 @@ def run(
         others = (plan, set_ or None, rounds, loads, seed, size, pgio_conf)
         if dry_run or any(one is not None for one in others):
             raise UsageError(
-                "--resume and --retry-failed continue with the run's own plan and seed; only --budget may be added"
+                "--resume and --retry-failed continue with the run's own plan and seed; leave out all but --budget, "
+                "--fleet and --scheduler"
             )
         if resume is not None and retry_failed is not None:
             raise UsageError("--retry-failed includes --resume; give one of them")
+        _check_budget(budget)
         if on_fleet is not None:
             from octavo.fleet import runs
 
             again = _find(resume or retry_failed or "")
-            work = partial(runs.resume, on_fleet, again, _duration(budget), retry=retry_failed is not None)
+            work = partial(runs.resume, on_fleet, again, budget, retry=retry_failed is not None)
         else:
             from octavo.lab.session import resume_run
 
             again = _find(resume or retry_failed or "")
-            work = partial(resume_run, again, budget=_duration(budget), retry=retry_failed is not None, since=since)
+            work = partial(resume_run, again, budget=budget, retry=retry_failed is not None, since=since)
     elif plan is not None:
         levels: Mapping[str, list[str]] = {}
         if pgio_conf is not None:
@@ -166,13 +168,12 @@ def _fleet(file: str | None, scheduler: str | None) -> "FleetTarget | None":
     return FleetTarget(None if file is None else Path(file), scheduler)
 
 
-def _duration(text: str | None) -> str | None:
-    """The text, checked. Raises UsageError when it is no duration."""
-    from octavo.units import parse_duration
+def _check_budget(text: str | None) -> None:
+    """Raises UsageError for a budget that is no duration, or 0."""
+    from octavo.units import duration_option
 
     if text is not None:
-        parse_duration(text)
-    return text
+        duration_option("--budget", text, "1ms", "36500d")
 
 
 def _find(wanted: str) -> str:

@@ -63,14 +63,12 @@ def record(
     from octavo.host.journal import Journal
     from octavo.trace.files import MOST_LOST
     from octavo.trace.record.recorder import RecordingRequest, record
-    from octavo.units import parse_duration, parse_percentage
+    from octavo.units import duration_option, percentage_option
 
     if out is None:
         raise UsageError("no output file; add -o shop.octrace")
-    seconds = parse_duration(length)
-    if seconds < 0.1:
-        raise UsageError(f"--for {length}: the time must be at least 100ms")
-    most = parse_percentage(max_overhead)
+    seconds = duration_option("--for", length, "100ms")
+    most = percentage_option("--max-overhead", max_overhead)
     if most <= 0:
         raise UsageError(f"--max-overhead {max_overhead}: it must be above 0%")
     screen = console(stderr=True)
@@ -120,10 +118,10 @@ def cut(
     from octavo.cli.output import console
     from octavo.cli.trace_progress import counting
     from octavo.trace.files import cut
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
 
-    begin = parse_duration(start)
-    until = None if length is None else begin + parse_duration(length)
+    begin = duration_option("--from", start, most="36500d")
+    until = None if length is None else begin + duration_option("--for", length, most="36500d")
     with counting() as observe:
         accesses, missing = cut(file, out, begin, until, relation, observe)
     lost = f"; {missing['accesses']:,} accesses are missing from {file}" if missing["accesses"] else ""
@@ -150,14 +148,14 @@ def convert(
     from octavo.cli.output import console
     from octavo.errors import UsageError
     from octavo.trace.files import READABLE, WRITABLE, export, import_
-    from octavo.units import parse_size
+    from octavo.units import size_option
 
     if (source is None) == (target is None):
         raise UsageError("pass either --from FORMAT, to make a trace, or --to FORMAT, to write one in another format")
     if source is not None:
         if source not in READABLE:
             raise UsageError(f"--from {source}: unknown format; allowed: {', '.join(READABLE)}")
-        accesses = import_(file, source, out, parse_size(page_size))
+        accesses = import_(file, source, out, size_option("--page-size", page_size, "512B", "1MB"))
         console().print(f"{out}: {accesses:,} accesses")
         return
     if target not in WRITABLE:
@@ -204,11 +202,11 @@ def surface(
     from octavo.trace.render import surface_view
     from octavo.trace.simulate import one_size
     from octavo.trace.surface import SurfaceRequest, page_sizes, surface
-    from octavo.units import parse_percentage
+    from octavo.units import percentage_option
 
     if sample is None:
         refuse_alone(context, {"seed": "--sample"})
-    rate = None if sample is None else parse_percentage(sample)
+    rate = None if sample is None else percentage_option("--sample", sample)
     if rate is not None and not 0.0001 <= rate <= 1:
         raise UsageError(f"--sample {sample}: it must be between 0.01% and 100%")
     request = SurfaceRequest(
@@ -270,15 +268,11 @@ def simulate(
     """
     from octavo.cli.output import console, print_json
     from octavo.cli.trace_progress import counting
-    from octavo.errors import UsageError
     from octavo.trace.servers_view import servers_view
     from octavo.trace.simulate import KERNEL_PAGES, SimulationRequest, simulate, sizes
     from octavo.trace.surface import PAGE_SIZES
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
 
-    every = None if checkpoint is None else parse_duration(checkpoint)
-    if every is not None and every < 1:
-        raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
     request = SimulationRequest(
         path=file,
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=_LEAST),
@@ -287,7 +281,7 @@ def simulate(
         kernel_pages=sizes("--kernel-page", kernel_page, KERNEL_PAGES),
         readahead=sizes("--readahead", readahead, least=0),
         threads=threads,
-        checkpoint=every,
+        checkpoint=None if checkpoint is None else duration_option("--checkpoint", checkpoint, "1s"),
     )
     with counting() as observe:
         document = simulate(request, observe)

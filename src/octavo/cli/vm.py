@@ -85,7 +85,7 @@ def run_command(
 
     from octavo.errors import UsageError
     from octavo.host.journal import Journal
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
     from octavo.vm import images
     from octavo.vm.job import name_of
     from octavo.vm.kernels import machine_of, page_of
@@ -94,7 +94,7 @@ def run_command(
 
     limits = Limits(
         _at_least("--memory", memory, _LEAST_MEMORY), _at_least("--disk", disk, _LEAST_DISK), cpus,
-        parse_duration(timeout),
+        duration_option("--timeout", timeout),
     )  # fmt: skip
     if not limits.seconds:  # for timeout(1) that is no limit
         raise UsageError(f"--timeout {timeout}: it must be above 0s")
@@ -107,16 +107,16 @@ def run_command(
         outcome = run(image, command, journal, limits, files=files, cpu=cpu, kernel_arguments=kernel_argument or [])
     sys.stdout.write(outcome.text)
     if outcome.returncode:
-        print(f"octavo: the command failed in the machine (exit {outcome.returncode})", file=sys.stderr)
+        print(f"octavo: the command failed in the machine (exit {outcome.returncode}); see its output", file=sys.stderr)
         raise typer.Exit(1)
 
 
 def _at_least(option: str, text: str, least: int) -> int:
     """Bytes of a size. Raises UsageError for less."""
     from octavo.errors import UsageError
-    from octavo.units import format_size, parse_size
+    from octavo.units import format_size, size_option
 
-    if (size := parse_size(text)) < least:
+    if (size := size_option(option, text)) < least:
         raise UsageError(f"{option} {text}: it must be at least {format_size(least)}")
     return size
 

@@ -23,12 +23,9 @@ def watch(
 
     Example: octavo watch --dsn 'host=/run/postgresql dbname=shop' --once
     """
-    from octavo.errors import UsageError
-    from octavo.units import parse_duration
+    from octavo.units import duration_option
 
-    seconds = parse_duration(interval)
-    if seconds < 0.1:
-        raise UsageError(f"--interval {interval}: the interval must be at least 100ms")
+    seconds = duration_option("--interval", interval, "100ms")
 
     from octavo.cli.output import console
     from octavo.watch.connect import connect, target_of

@@ -8,11 +8,10 @@ from octavo.costs import lines
 from octavo.costs.calibration_databases import own_database, users_database
 from octavo.costs.fit import CONFIDENCE, Fit, fit
 from octavo.costs.measure import measure
-from octavo.errors import UsageError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, size_option
 
 Tell = Callable[[str], None]
 
@@ -30,10 +29,7 @@ class CalibrationRequest:
 
 def check_size(option: str, text: str) -> int:
     """The bytes of the tables for cold reads. Raises UsageError that names the option."""
-    size = parse_size(text)
-    if not _LEAST <= size <= _MOST:
-        raise UsageError(f"{option} {text}: it must be from {format_size(_LEAST)} to {format_size(_MOST)}")
-    return size
+    return size_option(option, text, format_size(_LEAST), format_size(_MOST))
 
 
 def calibrate_builds(

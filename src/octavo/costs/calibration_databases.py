@@ -28,6 +28,7 @@ from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.own_connection import peer_of
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, connect, patience_of, without_secrets
+from octavo.text import one_line
 
 _SETTINGS = {
     "shared_buffers": "128MB", "autovacuum": "off", "jit": "off", "wal_level": "minimal",
@@ -204,7 +205,7 @@ def _value(connection: Connection[DictRow], query: str) -> object:
 
 
 def _message(error: psycopg.Error) -> str:
-    return without_secrets(" ".join(str(error).split()))
+    return one_line(without_secrets(str(error)))
 
 
 def _remove(work: Path, journal: Journal, entry: int) -> None:

@@ -14,6 +14,7 @@ from octavo.costs.probes import SESSION, ProbeQuery, lookups, processor, scan_of
 from octavo.costs.tables import TableSizes
 from octavo.errors import HostError, OctavoError
 from octavo.postgres.plan_shape import shape_of
+from octavo.text import one_line
 from octavo.workload_support.explained import explain
 
 NO_FILES = "cold reads need the server's files on this host, and root or their owner; try --cache warm"
@@ -78,7 +79,7 @@ def measure(
                 found.append(_run_cold(database, _in_round(database, probe, number, place), number))
         return found
     except psycopg.Error as error:
-        raise OctavoError(f"the server refuses a query of the calibration: {' '.join(str(error).split())}") from error
+        raise OctavoError(f"the server refuses a query of the calibration: {one_line(error)}") from error
 
 
 def _warm(database: CalibrationDatabase) -> list[ProbeQuery]:

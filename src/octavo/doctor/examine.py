@@ -20,6 +20,7 @@ from octavo.host.owner import owner_of
 from octavo.postgres.own_connection import NO_PASSWORDS, forget_environment, peer_of
 from octavo.postgres.server_answers import WRONG
 from octavo.postgres.user_connection import UsersConnection, connect
+from octavo.text import one_line
 
 APPLICATION = "octavo doctor"
 # Any user can listen on any number of sockets with such names, and never answer.
@@ -85,7 +86,7 @@ class ExaminedServer:
         try:
             facts = gather.of_server(self.connection, seconds, self._known)
         except psycopg.Error as error:
-            raise HostError(f"{self.name}: the server no longer responds: {' '.join(str(error).split())}") from None
+            raise HostError(f"{self.name}: the server no longer responds: {one_line(error)}") from None
         except WRONG as error:
             raise HostError(self._not_postgres(error)) from error
         if facts["server.databases_bytes"].is_known:

@@ -89,7 +89,9 @@ def issue(name: str) -> dict[str, str]:
     authority = x509.load_pem_x509_certificate(_read(f"{AUTHORITY}.pem").encode())
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
     if authority.public_key() != authority_key.public_key():  # interrupted while writing the two
-        raise HostError(f"{_file(AUTHORITY)}.key and .pem do not match; make new ones: octavo fleet init --renew")
+        raise HostError(
+            f"{_file(AUTHORITY)}.key and .pem do not match; make new ones: octavo fleet init --renew hosts.toml"
+        )
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     certificate = (
@@ -141,7 +143,9 @@ def paths_of(role: str) -> tuple[str, str, str]:
     for path in found:
         _read(path.name)
     if found[2].stat().st_mode & 0o077:
-        raise HostError(f"{found[2]} may be read by others; chmod 600 it, and make new ones with octavo fleet init")
+        raise HostError(
+            f"{found[2]} may be read by others; chmod 600 it, and make new ones with: octavo fleet init hosts.toml"
+        )
     _refuse_expired(found[0], "octavo fleet init --renew")
     _refuse_expired(found[1], "octavo fleet init")
     return str(found[0]), str(found[1]), str(found[2])

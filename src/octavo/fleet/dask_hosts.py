@@ -23,6 +23,7 @@ from octavo.fleet.connection import connect, workers_of
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
 from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.tls import BENCH, configured_security, quiet, security, tls_address
+from octavo.text import one_line
 
 # The module is only partly typed.
 _dask: Any = distributed
@@ -360,7 +361,7 @@ def _raised_by_task(future: Any, error: BaseException) -> bool:
 def _reason(error: BaseException | None) -> str:
     if isinstance(error, OctavoError):
         return str(error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+    return f"{type(error).__name__}: {one_line(error)}"[:500]
 
 
 def _together(futures: Sequence[Any], seconds: float) -> dict[Any, Any]:

@@ -30,6 +30,7 @@ from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.run_files import check_plan, remember_plan, run_directory
 from octavo.store.set_aside import SetAside
 from octavo.store.store import PATIENCE, Store
+from octavo.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ def resume_fleet_run(
             raise UsageError(f"{run} was measured on one host; continue it there: octavo run --resume {run}")
         if record.status == "finished" and budget is None and not retry:
             raise UsageError(
-                f"{run} is finished; octavo report {run} shows it, --budget extends it, --retry-failed repeats its "
-                "failed trials"
+                f"{run} is finished; octavo report {run} shows it, --budget 1h with the same command extends it, "
+                f"--retry-failed {run} instead of --resume repeats its failed trials"
             )
         cells = store.cells(run)
         check_plan(store.address, run, record.plan, cells)
@@ -157,7 +158,7 @@ def _work(
         with suppress(OctavoError, SQLAlchemyError):
             store.set_status(run, "interrupted" if interrupted else "failed", ended=time.time())
             if not interrupted:
-                environment.note(error=" ".join(str(error).split()))
+                environment.note(error=one_line(error))
         again = f"continue with: octavo run --resume {run} {choice.option}"
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are stored; {again}") from None

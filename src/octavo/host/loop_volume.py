@@ -24,6 +24,7 @@ from octavo.host.journal import Journal
 from octavo.host.kernel_text import shown
 from octavo.host.loop_devices import devices_on, number_of
 from octavo.host.undo import Entry, Undone
+from octavo.text import one_line
 
 _SYS = Path("/sys")
 _PATIENCE_SECONDS = 30.0
@@ -160,7 +161,7 @@ def undo_mount(entry: Entry) -> Undone | None:
 def _ask(*arguments: str) -> str:
     """Runs a program that undoes, whatever comes of it; in a session of its own, so that Ctrl-C does not end it."""
     finished = subprocess.run(arguments, check=False, capture_output=True, text=True, start_new_session=True)
-    return " ".join(finished.stderr.split())
+    return one_line(finished.stderr)
 
 
 def image_below(directory: Path) -> Path | None:

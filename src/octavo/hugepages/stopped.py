@@ -20,6 +20,7 @@ from octavo.host.owner import owner_of
 from octavo.host.safe_read import read_text
 from octavo.hugepages.postmaster_files import last_options, refuse_running
 from octavo.postgres.versions import is_version, major_of
+from octavo.text import one_line
 
 _OLDEST = 15
 _LIMITED = ("timeout", "--kill-after=5", "60")  # seconds; in vain its exit code is 124 (timeout(1))
@@ -206,5 +207,5 @@ def _words(stderr: str) -> str:
     errors = [text for level, text in lines if level in ("LOG", "HINT")]
     if errors and any("contains errors" in text for text in reason):
         reason = errors
-    text = "; ".join(reason) or " ".join(stderr.split()) or "no output"
+    text = "; ".join(reason) or one_line(stderr) or "no output"
     return f"{text}; is it the right program? specify it with --bindir" if "compiled with" in text else text

@@ -19,6 +19,7 @@ from octavo.observation import Metric, Observation, observe
 from octavo.postgres import sql
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.series import Series
+from octavo.text import one_line
 from octavo.workloads.base import WorkloadResult
 
 _COST = Metric("instrument_cpu_seconds", "CPU time of monitoring, by instrument", "seconds")
@@ -159,7 +160,7 @@ class RunningInstruments:
                     f"clients that are still connected have not reported all their statistics: {remaining}"
                 )
         except (psycopg.Error, OctavoError) as error:
-            off["the server"] = " ".join(str(error).split())
+            off["the server"] = one_line(error)
         sampler.final(asks_server=True)
         observations = _costs(sampler, self._target, seconds)
         self._disconnect()
@@ -190,7 +191,7 @@ def _stop_all(stops: dict[str, Stop], result: WorkloadResult, off: dict[str, str
         try:
             found += stop(result)
         except (UnavailableError, OctavoError, psycopg.Error, OSError) as error:
-            off[name] = " ".join(str(error).split())
+            off[name] = one_line(error)
     return found
 
 

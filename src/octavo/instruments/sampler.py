@@ -13,6 +13,7 @@ from octavo.instruments.base import Reader, Sampled, UnavailableError
 from octavo.instruments.figures import Gauge, Item, Rate, Ratio, Reading, TrialWork, Value, fold, points, totals
 from octavo.observation import Metric, Observation, observe
 from octavo.series import Series
+from octavo.text import one_line
 
 
 class SamplerClock(Protocol):
@@ -89,7 +90,7 @@ class Recording:
         except psycopg.errors.QueryCanceled:  # by statement_timeout: the server was too busy
             self.missed += 1
         except (OSError, psycopg.Error) as error:
-            self.off = " ".join(str(error).split())
+            self.off = one_line(error)
         self.cpu_seconds += clock.cpu() - before
 
     def _keep(self, reading: Reading, at: float, began: float, *, final: bool) -> None:

@@ -10,7 +10,7 @@ from octavo.io.job import Job
 from octavo.io.policies import find_policies
 from octavo.io.sweep import Sweep
 from octavo.io.target import prepare, with_segments
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, size_option
 
 _BLOCK = 8192  # PostgreSQL's default; a server's own is taken with --from-query
 _MAX_REQUEST = 128 * 1024  # io_combine_limit's default (PostgreSQL 17 and later)
@@ -74,13 +74,13 @@ def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, 
         raise UsageError("no file given; for example octavo io /data/test --make 1GB")
     if request.segments:
         files = [segment for file in files for segment in with_segments(file)]
-    block = parse_size(request.block) if request.block else server_block or _BLOCK
+    block = size_option("--block", request.block) if request.block else server_block or _BLOCK
     if block == 0:
-        raise UsageError("invalid block size 0; use 8kB")
+        raise UsageError(f"--block {request.block}: it must be above 0, such as 8kB")
     run = request.run if request.run is not None else 1 if request.pattern in ("random", "strided") else _RUN
     paths = prepare(
         files,
-        parse_size(request.make) if request.make else None,
+        size_option("--make", request.make) if request.make else None,
         observe,
         write=request.write,
         verify=request.verify,
@@ -131,7 +131,7 @@ def _caches(request: SweepRequest) -> tuple[str, ...]:
 def _max_request(request: SweepRequest, block: int) -> int:
     if request.max_request is None:
         return max(_MAX_REQUEST, block)
-    size = parse_size(request.max_request)
+    size = size_option("--max-request", request.max_request)
     if size < block:
         raise UsageError(
             f"--max-request {request.max_request} is smaller than a block of {format_size(block)}; increase it"
@@ -141,7 +141,7 @@ def _max_request(request: SweepRequest, block: int) -> int:
 
 def _blocks(request: SweepRequest, block: int) -> int | None:
     """The smaller of --blocks and --bytes."""
-    limits = [request.blocks, max(1, parse_size(request.bytes) // block) if request.bytes else None]
+    limits = [request.blocks, max(1, size_option("--bytes", request.bytes) // block) if request.bytes else None]
     return min((limit for limit in limits if limit is not None), default=None)
 
 

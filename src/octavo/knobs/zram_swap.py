@@ -19,6 +19,7 @@ from octavo.host.kernel_text import lines, words
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
 from octavo.knobs.base import Achieved, KnobTarget, not_writable
+from octavo.text import one_line
 from octavo.units import format_size, parse_size
 
 _CONTROL = Path("/sys/class/zram-control")
@@ -86,9 +87,7 @@ def undo_swap(entry: Entry) -> Undone | None:
         return Undone("left", f"left swap on {device}: it is no longer the one that Octavo set up")
     finished = subprocess.run(["swapoff", device], check=False, capture_output=True, text=True, start_new_session=True)
     if device in swaps():
-        return Undone(
-            "failed", f"could not disable swap on {device}: {' '.join(finished.stderr.split())}; will be tried again"
-        )
+        return Undone("failed", f"could not disable swap on {device}: {one_line(finished.stderr)}; will be tried again")
     return Undone("put back", f"disabled swap on {device}")
 
 

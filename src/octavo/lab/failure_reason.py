@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 
 from octavo.errors import HostError, OctavoError
+from octavo.text import one_line
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -19,7 +20,7 @@ def failure_reason(error: Exception) -> str:
     own = isinstance(error, psycopg.Error | ProcessLookupError)
     if isinstance(error, HostError) or (isinstance(error, OSError) and not own):
         raise error
-    text = " ".join(str(error).split())
+    text = one_line(error)
     if isinstance(error, (OctavoError, psycopg.Error)):
         return text
     frames = traceback.extract_tb(error.__traceback__)

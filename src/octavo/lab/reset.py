@@ -17,6 +17,7 @@ from octavo.lab.steady import reach_steady
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
+from octavo.text import one_line
 from octavo.units import human_size
 from octavo.workloads.base import Levels, Workload
 
@@ -43,7 +44,7 @@ def pristine_copy(
         raise
     except Exception as error:  # on a full disk a server may not even be able to report that
         if (free := shutil.disk_usage(target.parent).free) < _FULL_BYTES:
-            what = " ".join(str(error).split())
+            what = one_line(error)
             if parent is not None:  # this trial's own, which goes with it
                 raise OctavoError(f"the trial's volume is full, {human_size(free)} are left ({what})") from error
             raise HostError(f"{target.parent} has {human_size(free)} free ({what}); free some space there") from error

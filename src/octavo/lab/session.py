@@ -34,6 +34,7 @@ from octavo.store.records import RunRecord
 from octavo.store.run_files import check_plan, checked_id, remember_plan
 from octavo.store.sender import TrialSender
 from octavo.store.store import Store
+from octavo.text import one_line
 from octavo.units import human_count
 
 # Seconds that a stopped run waits for an unreachable store, to record that it has stopped.
@@ -151,7 +152,7 @@ def _work(
             if not isinstance(error, StoreAwayError):
                 store.set_status(run, status, ended=time.time(), patience=_LAST_PATIENCE)
             if status == "failed" and not refused and not isinstance(error, StoreAwayError):
-                store.set_environment(run, {**store.run(run).environment, "error": " ".join(str(error).split())})
+                store.set_environment(run, {**store.run(run).environment, "error": one_line(error)})
         if interrupted:
             raise Interrupted(
                 f"interrupted; finished trials are stored; continue with: octavo run --resume {run}"
@@ -177,8 +178,8 @@ def _check_resumable(record: RunRecord, *, more: bool) -> None:
         )
     if record.status == "finished" and not more:
         raise UsageError(
-            f"{record.id} is finished; octavo report {record.id} shows it, --budget extends it, --retry-failed "
-            "repeats its failed trials"
+            f"{record.id} is finished; octavo report {record.id} shows it, octavo run --resume {record.id} --budget 1h "
+            f"extends it, octavo run --retry-failed {record.id} repeats its failed trials"
         )
     if _has_begun(record):
         _check_same_host(record)

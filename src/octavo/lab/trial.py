@@ -29,6 +29,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets.spec import Dataset
+from octavo.text import one_line
 from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, MeasuresBeforehand, Workload, WorkloadResult
 
 
@@ -182,4 +183,4 @@ class Equipment:
         try:
             return self.workload.violations(server, levels)
         except (OctavoError, psycopg.Error) as error:
-            return (f"the data could not be checked: {' '.join(str(error).split())}",)
+            return (f"the data could not be checked: {one_line(error)}",)

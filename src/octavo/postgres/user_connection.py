@@ -30,6 +30,7 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 
 from octavo.errors import HostError, UsageError
 from octavo.postgres.server_answers import SHARE_OF_MEMORY, AnswerCursor, plain
+from octavo.text import one_line
 from octavo.units import parse_duration
 
 _OLDEST = 150000
@@ -138,7 +139,7 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
     except UnicodeError:
         raise UsageError("PGOPTIONS in the environment is not text; correct or unset it") from None
     except psycopg.Error as error:
-        problem = without_secrets(" ".join(str(error).split()), password)
+        problem = one_line(without_secrets(str(error), password))
         problem = re.sub(r"^(connection (failed|is bad): )+| Is the server running [^?]*\?", "", problem)
         hint = "set --dsn, or PGHOST, PGUSER and the like"
         if "Peer authentication failed" in problem and os.geteuid() == 0:
@@ -226,4 +227,4 @@ def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) ->
         with limited(connection, limits):
             pass
     except psycopg.Error as error:
-        raise HostError(f"cannot read the server's timeouts: {' '.join(str(error).split())}") from None
+        raise HostError(f"cannot read the server's timeouts: {one_line(error)}") from None

@@ -66,9 +66,9 @@ class Device:
         return requests * self.latency + (amount / self.latency_bytes if self.latency_bytes else 0.0)
 
 
-def device_of(text: str | None) -> Device:
+def device_of(text: str | None, option: str = "--device") -> Device:
     """The device that an option names: a level of the factor `device`, a file of `octavo io probe`, or an unknown
-    device for None. Raises UsageError."""
+    device for None. Raises UsageError, which names the option."""
     if text is None or text == "native":
         return Device("native")
     if Path(text).suffix == ".json":
@@ -76,7 +76,7 @@ def device_of(text: str | None) -> Device:
     try:
         volume = parse_device("".join(text.split()))
     except UsageError as error:
-        raise UsageError(f"--device {text}: {error}; or a file of octavo io probe --format json") from None
+        raise UsageError(f"{option} {text}: {error}; or a file of octavo io probe --format json") from None
     if volume is None:
         return Device("native")
     return Device(volume.level, volume.baseline.requests, volume.baseline.bytes, None, None, volume.largest_request)

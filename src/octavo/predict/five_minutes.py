@@ -6,19 +6,28 @@ memory / accesses a second of the device) × (price of the device / price of a M
 from the device's limits and the available memory: the time in which the device can fill the memory once.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from octavo.errors import UsageError
 from octavo.predict.device import Device
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of the device and of a GB of memory, in the same currency and for the same period."""
+    """The prices of the device and of a GB of memory, in the same currency and for the same period. Raises UsageError
+    for a price that is not above 0: without a price of memory no time would break even, and a device without one always
+    would."""
 
     device: float | None = None
     memory_gb: float | None = None
+
+    def __post_init__(self) -> None:
+        for option, price in (("--device-price", self.device), ("--memory-price", self.memory_gb)):
+            if price is not None and not 0 < price < math.inf:
+                raise UsageError(f"{option} {price:g}: it must be a finite number above 0")
 
 
 def break_even(blocks: Iterable[int], device: Device, memory: int | None, prices: Prices) -> list[dict[str, Any]]:
@@ -35,7 +44,7 @@ def break_even(blocks: Iterable[int], device: Device, memory: int | None, prices
         each = device.seconds(1, block)
         if not each:
             continue
-        if prices.device is not None and prices.memory_gb:
+        if prices.device is not None and prices.memory_gb is not None:
             seconds = (1024**3 / block) * each * prices.device / prices.memory_gb
             found.append({"data_block_bytes": block, "seconds": seconds, "from": "prices"})
         elif memory is not None:

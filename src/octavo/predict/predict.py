@@ -74,16 +74,17 @@ class Request:
 def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, Any]:
     """Returns the document. Raises HostError when nothing can be predicted from the trace, UsageError for impossible
     sizes."""
-    trace = recorded(request.path, observe)
-    device = device_of(request.what_if.device or request.device)
-    recorded_device = device_of(request.recorded_device)
-    if request.device is None and request.what_if.device is None:
+    what_if = request.what_if.device
+    device = device_of(request.device) if what_if is None else device_of(what_if, "--what-if device")
+    recorded_device = device_of(request.recorded_device, "--recorded-device")
+    if request.device is None and what_if is None:
         device = recorded_device
     device = dataclasses.replace(device, is_throttled=request.is_throttled)
     if request.prices.device is not None and not device.is_limited:
         raise UsageError(
             "the five-minute rule needs the limits of the device besides its price; give them with --device"
         )
+    trace = recorded(request.path, observe)  # after what is quick to check
     cycle = cycle_of(trace, request.checkpoint)
     here = trace.shared_buffers or (request.shared_buffers[0] if request.shared_buffers else None)
     if here is None:

@@ -125,7 +125,7 @@ def facts(document: dict[str, Any]) -> list[str]:
     found = [
         f"{was['accesses']:,} accesses",
         f"{was['transactions']:,.0f} transactions in {human_duration(was['seconds'])} ({was['tps']:,.0f} TPS)",
-        f"recorded with {human_size(was['data_block_bytes'])} pages",
+        f"recorded with {human_size(was['data_block_bytes'])} data blocks",
     ]
     if was["shared_buffers_bytes"]:
         found.append(f"shared_buffers {human_size(was['shared_buffers_bytes'])}")

@@ -12,7 +12,7 @@ from octavo.postgres.limits import DEFAULT_BLOCK
 from octavo.query_plans.document import document
 from octavo.query_plans.servers import servers
 from octavo.query_plans.table import PlanTableRequest, Tell, tables
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, size_option
 from octavo.workloads import tpch
 from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.queries import chosen
@@ -29,9 +29,10 @@ def base_block(blocks: Sequence[int], base: str | None) -> int:
     """The block that others are compared with: `base`, else PostgreSQL's default, else the first one."""
     if base is None:
         return DEFAULT_BLOCK if DEFAULT_BLOCK in blocks else blocks[0]
-    if parse_size(base) not in blocks:
+    block = size_option("--base", base)
+    if block not in blocks:
         raise UsageError(f"--base {base}: it is none of {', '.join(map(format_size, blocks))}")
-    return parse_size(base)
+    return block
 
 
 def compare_plans(

@@ -23,6 +23,7 @@ from octavo.query_plans.loads_document import document
 from octavo.query_plans.servers import loaded
 from octavo.query_plans.statistics import PlannerStatistics, read, restore
 from octavo.query_plans.table import Tell, explain, set_for_session
+from octavo.text import one_line
 from octavo.units import human_count, human_duration
 from octavo.workloads import tpch
 from octavo.workloads.tpch.duckdb_tpch import known
@@ -86,7 +87,7 @@ def compare_loads(
                     restore(connection, first)
                     found.append(LoadPlans(size, load, plans, _plans(connection, texts)))
                 except psycopg.Error as error:
-                    raise OctavoError(f"the server refuses a query: {' '.join(str(error).split())}") from error
+                    raise OctavoError(f"the server refuses a query: {one_line(error)}") from error
     facts = {
         "version": builds[0].manifest["version"],
         "scale": levels["scale"],

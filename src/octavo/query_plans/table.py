@@ -14,6 +14,7 @@ from octavo.errors import OctavoError
 from octavo.postgres.plan_shape import Shape, shape_of
 from octavo.query_plans.force import Forced, Settings, force
 from octavo.query_plans.parting import Joined, joins_of
+from octavo.text import one_line
 
 Tell = Callable[[str], None]
 
@@ -92,7 +93,7 @@ def tables(
             found.append(table)
         return found
     except psycopg.Error as error:
-        raise OctavoError(f"the server refuses a query: {' '.join(str(error).split())}") from error
+        raise OctavoError(f"the server refuses a query: {one_line(error)}") from error
 
 
 def explain(connection: Connection[DictRow], query: str, settings: Settings) -> Shape:

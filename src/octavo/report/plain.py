@@ -1,4 +1,4 @@
-"""Levels, cells and conditions in prose: `4kB` is a level, "4 kB data pages" its meaning."""
+"""Levels, cells and conditions in prose: `4kB` is a level, "4 kB data blocks" its meaning."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from octavo.report.document import Document, Row, clean, compared, levels, words
 from octavo.units import spaced_sizes
 
 _NOUNS = {
-    "data_block": ("data pages", "data page size"),
+    "data_block": ("data blocks", "data block size"),
     "wal_block": ("WAL blocks", "WAL block size"),
     "wal_segment": ("WAL segments", "WAL segment size"),
 }
@@ -49,7 +49,7 @@ def quoted(label: object) -> str:
 def group_text(document: Document, cells: Sequence[Row]) -> str:
     """Several cells of one condition in prose; by levels where they have all combinations of some levels.
 
-    "2 kB and 4 kB data pages, with any WAL block"
+    "2 kB and 4 kB data blocks, with any WAL block"
     """
     factors = compared(document)
     own: dict[str, list[str]] = {}
@@ -71,7 +71,7 @@ def named_levels(factor: str, found: Sequence[str]) -> str:
     """Levels of a factor with its noun.
 
     >>> named_levels("data_block", ["2kB", "4kB"]), named_levels("huge_pages", ["on"]), named_levels("policy", ["run"])
-    ('2 kB and 4 kB data pages', 'huge pages on', 'run')
+    ('2 kB and 4 kB data blocks', 'huge pages on', 'run')
     """
     message = listed([spaced(level) for level in found])
     if factor in _NOUNS:

@@ -2,19 +2,24 @@
 
 The files are written next to it, in a directory that only we can enter, and the two are exchanged by one system call if
 the kernel and the filesystem support it (renameat2(2), RENAME_EXCHANGE). Readers see the old site or the new one.
+
+A call that is killed leaves its directory, which the next call for the same target removes: its name is of our pattern,
+its marker names it, it contains nothing that a site does not have, and no process holds its lock (flock(2)).
 """
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from octavo.errors import HostError
 from octavo.home import changer_of, resolve_by_steps
@@ -26,33 +31,130 @@ MARKER = "octavo-site.json"
 _MADE_BY = "octavo report --site"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _LONGEST_MARKER = 10_000_000
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# The marker while it is replaced, and what a site that is being written contains.
+_NEXT_MARKER = f"{MARKER}.new"
+_UNFINISHED = re.compile(rf"(runs|compare)(/[^/]+\.html)?|[^/]+\.html|{re.escape(MARKER)}(\.new)?")
 
 
 @contextmanager
 def replacing_directory(target: Path) -> Generator[Path, None, None]:
     """A new directory to write into, which takes the place of `target` at the end; on an error nothing changes.
 
-    Raises HostError where there is something at `target` that an earlier site does not have.
+    Removes the directories that killed calls for this target left. Raises HostError where there is something at
+    `target` that an earlier site does not have.
     """
     target = target.absolute()
     _refuse_changeable(target.parent)  # before anything is made through what others have put there
     make_directory_for_files(target.parent)
     _refuse_changeable(target.parent)
     refuse_foreign(target)
+    _remove_leftovers(target)
     try:
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent))
+        beside, lock = _make_beside(target)
     except OSError as error:
         raise HostError(f"{target} cannot be written: {error.strerror}; name a directory that you may write") from error
     try:
+        (beside / MARKER).write_text(json.dumps({"made_by": _MADE_BY, "unfinished": beside.name}))
         yield beside
-        (beside / MARKER).write_text(json.dumps({"made_by": _MADE_BY, "files": sorted(_files(beside))}, indent=1))
+        content = {"made_by": _MADE_BY, "files": sorted({*_files(beside)} - {MARKER})}
+        (beside / _NEXT_MARKER).write_text(json.dumps(content, indent=1))
+        (beside / _NEXT_MARKER).replace(beside / MARKER)
         beside.chmod(0o755)
         refuse_foreign(target)
         _put(beside, target)
     except OSError as error:
         raise HostError(f"{target} cannot be written: {error.strerror}; is there room on the disk?") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)  # the new one that was not finished, or the one that it replaced
+        with suppress(OSError):  # the new one that was not finished, or the one that it replaced
+            _remove(beside)
+        os.close(lock)
+
+
+def _make_beside(target: Path) -> tuple[Path, int]:
+    """A new directory beside the target, and a descriptor that holds its lock. Raises OSError."""
+    while True:
+        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent))
+        try:
+            descriptor = os.open(beside, _DIRECTORY)
+        except FileNotFoundError:  # another call removed it before it was locked
+            continue
+        with suppress(OSError):  # a filesystem without locks, where no call removes another's directory
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if _is_at(descriptor, beside):
+            return beside, descriptor
+        os.close(descriptor)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Removes what killed calls for the same target left beside it; what cannot be read or removed stays."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.new")
+    with suppress(OSError):
+        for path in list(target.parent.iterdir()):
+            if ours.fullmatch(path.name):
+                with suppress(OSError):
+                    _remove_leftover(path)
+
+
+def _remove_leftover(leftover: Path) -> None:
+    """Removes it if it is certain to be a leftover, and not in use. Raises OSError otherwise, or returns."""
+    descriptor = os.open(leftover, _DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held by the call that writes it
+        if (
+            owner_of(os.fstat(descriptor)) == os.geteuid()
+            and _is_at(descriptor, leftover)  # it may have become the site meanwhile
+            and _is_leftover(Path(f"/proc/self/fd/{descriptor}"), leftover.name)
+        ):
+            _empty(descriptor)
+            leftover.rmdir()
+    finally:
+        os.close(descriptor)
+
+
+def _is_leftover(directory: Path, name: str) -> bool:
+    """Whether the directory with this name is a site that was not finished, or an earlier site that was not wholly
+    removed; one that was killed at its beginning has at most a marker."""
+    present = set(_files(directory))
+    if present <= {MARKER}:
+        return True
+    if _marker(directory).get("unfinished") == name:
+        return all(_UNFINISHED.fullmatch(file) for file in present)
+    made = _made(directory)
+    return present <= made | {str(parent) for file in made for parent in Path(file).parents}
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the path leads to the open directory, not through a link."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _remove(directory: Path) -> None:
+    """Removes a directory and everything below it, never through a link. Raises OSError."""
+    descriptor = os.open(directory, _DIRECTORY)
+    try:
+        _empty(descriptor)
+    finally:
+        os.close(descriptor)
+    directory.rmdir()
+
+
+def _empty(descriptor: int) -> None:
+    """Removes everything in the open directory, the marker last, so that what a kill leaves is still known as ours."""
+    for where, directories, files, here in os.fwalk(".", topdown=False, dir_fd=descriptor):
+        for name in (*files, *directories):
+            if where == "." and name == MARKER:
+                continue
+            with suppress(OSError):
+                if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
+                    os.rmdir(name, dir_fd=here)
+                else:
+                    os.unlink(name, dir_fd=here)
+    if os.listdir(descriptor) == [MARKER]:
+        os.unlink(MARKER, dir_fd=descriptor)
 
 
 def _refuse_changeable(directory: Path) -> None:
@@ -100,17 +202,20 @@ def refuse_foreign(target: Path) -> None:
 
 def _made(target: Path) -> set[str]:
     """The files that an earlier site says it has; none where there is no such list."""
-    try:
-        content: object = json.loads(read_text(target / MARKER, _LONGEST_MARKER))
-    except (OSError, ValueError, RecursionError):
-        return set()
-    if not isinstance(content, dict):
-        return set()
-    made = cast(dict[str, object], content)
-    names = made.get("files")
-    if made.get("made_by") != _MADE_BY or not isinstance(names, list):
+    names = _marker(target).get("files")
+    if not isinstance(names, list):
         return set()
     return {MARKER, *(name for name in cast(list[object], names) if isinstance(name, str))}
+
+
+def _marker(directory: Path) -> dict[str, Any]:
+    """The content of its marker; empty where there is none of ours."""
+    try:
+        content: object = json.loads(read_text(directory / MARKER, _LONGEST_MARKER))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found = cast(dict[str, Any], content) if isinstance(content, dict) else {}
+    return found if found.get("made_by") == _MADE_BY else {}
 
 
 def _files(directory: Path) -> Iterator[str]:

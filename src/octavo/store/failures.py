@@ -58,9 +58,8 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
         return None
     state = error.sqlstate or ""
     password = str(store.parameters.get("password") or "")
-    text = without_secrets(" ".join(str(error.diag.message_primary or error).split()), password).removeprefix(
-        "connection failed: "
-    )
+    message = without_secrets(str(error.diag.message_primary or error), password)
+    text = one_line(message).removeprefix("connection failed: ")
     if (not state and isinstance(error, psycopg.OperationalError)) or state.startswith(_AWAY):
         return StoreAwayError(f"{doing}: {store} does not respond: {text}; check the server and OCTAVO_STORE")
     if state == "53100":

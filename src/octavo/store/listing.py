@@ -13,6 +13,7 @@ from octavo.host.journal import is_owned
 from octavo.store.address import ServerAddress, StoreAddress
 from octavo.store.claim import HELD, key_of
 from octavo.store.failures import explain
+from octavo.text import one_line
 
 _QUERY = """
 SELECT run.id, run.name, run.status, run.token, run.started, run.ended,
@@ -86,7 +87,7 @@ def _on_server(address: ServerAddress) -> list[dict[str, Any]]:
             held = {key for (key,) in connection.execute(HELD)}
     except psycopg.Error as error:
         reported = explain(error, address, "the store cannot be read")
-        raise reported or OctavoError(f"the store {address} cannot be read: {' '.join(str(error).split())}") from error
+        raise reported or OctavoError(f"the store {address} cannot be read: {one_line(error)}") from error
     for row in rows:
         del row["token"]
         if row["status"] == "running" and key_of(row["id"]) not in held:

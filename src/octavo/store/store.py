@@ -31,6 +31,7 @@ from octavo.store.engines import (
 from octavo.store.failures import damaged, explain, is_refused
 from octavo.store.records import RunRecord, RunStatus, TrialRecord
 from octavo.store.rows import put_run, put_trials, storable
+from octavo.text import one_line
 
 T = TypeVar("T")
 
@@ -314,7 +315,7 @@ def _refusals_named() -> Generator[None, None, None]:
         cause = driver_error(error)
         if not is_refused(cause) and not isinstance(cause, ValueError | TypeError):
             raise
-        raise UnstorableError(f"the store refuses it: {' '.join(str(cause).split())}") from error
+        raise UnstorableError(f"the store refuses it: {one_line(cause)}") from error
     except (ValueError, TypeError, OverflowError) as error:
         raise UnstorableError(f"the store cannot hold it: {error}") from error
 

@@ -14,7 +14,7 @@ from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, 
 from octavo.trace.plausible import plausible
 from octavo.trace.surface import combine_limit, rings, server_buffers
 from octavo.trace.wal import written
-from octavo.units import format_size, human_size, parse_duration, parse_size
+from octavo.units import format_size, human_size, parse_duration, size_option
 
 SCHEMA_VERSION = 1
 KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
@@ -91,7 +91,8 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
     """
     if text is None:
         return ()
-    found = tuple(dict.fromkeys(parse_size(part) for part in text.split(",")))
+    lowest = "0B" if allowed else format_size(least)
+    found = tuple(dict.fromkeys(size_option(option, part, lowest) for part in text.split(",")))
     for size in found:
         if allowed and size not in allowed:
             ends = f"{format_size(allowed[0])} to {format_size(allowed[-1])}"

@@ -13,7 +13,7 @@ from octavo.errors import UsageError
 from octavo.trace.core_types import BufferPoint, Curve, Summary, Totals
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, reading, require_accesses, summarize
 from octavo.trace.plausible import NO_RING, plausible
-from octavo.units import format_size, human_size, parse_size
+from octavo.units import format_size, human_size, parse_size, size_option
 
 SCHEMA_VERSION = 1
 PAGE_SIZES = tuple(1024 << power for power in range(6))
@@ -55,7 +55,7 @@ def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
     >>> page_sizes(["4kB", "32kB"])
     (4096, 32768)
     """
-    found = tuple(dict.fromkeys(parse_size(text) for text in texts))
+    found = tuple(dict.fromkeys(size_option("--page-size", text) for text in texts))
     for size in found:
         if size not in PAGE_SIZES:
             raise UsageError(f"--page-size {format_size(size)} is not a data block size: {_NO_SIZE}")

@@ -32,8 +32,8 @@ def effect(**changes: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("compared", "word", "claim"),
     [
-        (["data_block"], "faster", "4 kB data pages are faster than 8 kB: TPS × 1.100"),
-        (["data_block"], "same within 3 %", "4 kB and 8 kB data pages are the same within 3 %: "),
+        (["data_block"], "faster", "4 kB data blocks are faster than 8 kB: TPS × 1.100"),
+        (["data_block"], "same within 3 %", "4 kB and 8 kB data blocks are the same within 3 %: "),
         (["clients"], "slower", "clients 4 kB is slower than 8 kB: "),
         (["clients", "mode"], "slower", "clients/mode 4 kB is slower than 8 kB: "),
         (["clients"], "undecided (needs 2 more rounds)", "clients 4 kB vs 8 kB: undecided (needs 2 more rounds), TPS "),

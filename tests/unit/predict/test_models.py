@@ -165,6 +165,14 @@ def test_break_even_is_that_of_the_five_minute_rule() -> None:
     assert limits["seconds"] == pytest.approx(5.0) and limits["from"] == "limits"
 
 
+@pytest.mark.parametrize("price", [0.0, -1.0, math.nan, math.inf])
+def test_a_price_that_is_not_above_0_is_refused(price: float) -> None:
+    with pytest.raises(UsageError, match=r"--memory-price .* above 0"):
+        Prices(160.0, price)
+    with pytest.raises(UsageError, match=r"--device-price .* above 0"):
+        Prices(price, 4.0)
+
+
 def test_what_if_says_what_may_be_asked() -> None:
     assert what_if(["device=gp3:3000/125", "transactions=1.5"]) == WhatIf(1.5, 1.0, "gp3:3000/125")
     for wrong in (["data"], ["data=0"], ["rows=2x"], ["data=99999999"], ["data=2", "data=4"], ["device=a", "device=b"]):

@@ -1,4 +1,4 @@
-"""Synthetic traces with pgbench's own distribution, for tests of predictions."""
+"""Synthetic traces with pgbench's own distribution, and the figures of predictions from them."""
 
 import random
 from itertools import pairwise
@@ -88,3 +88,8 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
         writer.event(round(seconds * 1e6), "lost", lost)
     writer.finish() if finish else writer.flush()
     return path
+
+
+def by_block(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Figures by data block."""
+    return {row["data_block_bytes"]: row["figures"] for row in document["sizes"]}

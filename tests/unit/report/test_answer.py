@@ -36,7 +36,7 @@ def made(store: Store, plan: Plan, rounds: int = 6) -> Document:
 def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Store) -> None:
     found = answer(made(store, changed_plan(DEVICES)))
     assert found.kind == "better"
-    assert found.headline.startswith(("4 kB data pages give 1.5", "4 kB data pages give 1.6"))
+    assert found.headline.startswith(("4 kB data blocks give 1.5", "4 kB data blocks give 1.6"))
     assert found.headline.endswith(" times the TPS of 8 kB; the bottleneck is the device's bandwidth.")
     assert found.lines[0].startswith("95 % interval of the TPS ratio: 1.")
 
@@ -66,7 +66,7 @@ def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store
 
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
-    assert found.headline.startswith("4 kB data pages give ")
+    assert found.headline.startswith("4 kB data blocks give ")
     assert " % more TPS than 8 kB" in found.headline
     assert found.headline.endswith("(read-write).")  # the answer first, then the condition
     assert any(line.startswith("Read-only: ") for line in found.lines)
@@ -93,7 +93,7 @@ def test_levels_whose_intervals_overlap_are_named_together(store: Store) -> None
         }
     )
     found = answer(made(store, plan))
-    assert found.headline.startswith("2 kB data pages with any WAL block size give 2.")
+    assert found.headline.startswith("2 kB data blocks with any WAL block size give 2.")
     assert " times the TPS of 8 kB" in found.headline
     # Overlap shows neither that they differ nor that they are equal.
     assert found.lines[0].endswith("); the interval of the other overlaps it.")
@@ -152,7 +152,7 @@ def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None
 def test_too_few_rounds_for_an_interval_are_undecided_and_not_the_same(store: Store) -> None:
     found = answer(made(store, small_plan(), rounds=1))
     sentences = " ".join((found.headline, *found.lines))
-    assert "ndecided between 8 kB and 4 kB data pages: too few rounds for an interval" in sentences
+    assert "ndecided between 8 kB and 4 kB data blocks: too few rounds for an interval" in sentences
     assert "o difference found" not in sentences
 
 

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -47,7 +50,7 @@ def test_every_run_is_listed_with_its_answer_and_compared_with_the_one_before(st
     runs.append(plant(store, changed_plan(named), name="<script>alert(1)</script>", metrics=FEW, number=3))
     index = write_site(store, runs[::-1], tmp_path / "site")
     page = page_of(index)
-    assert page.text.count("4 kB data pages give") == 3
+    assert page.text.count("4 kB data blocks give") == 3
     assert "Which <b>one</b>?" in page.text
     assert "<script>alert(1)</script>" in page.text
     assert page.tags.count("svg") == 3
@@ -131,6 +134,94 @@ def test_files_that_were_added_to_a_site_are_not_deleted(tmp_path: Path) -> None
     (target / "CNAME").write_text("pages.example.org")
     with pytest.raises(HostError, match=re.escape("has files that --site did not write (CNAME)")):
         refuse_foreign(target)
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from octavo.report.site_directory import replacing_directory
+with replacing_directory(Path(sys.argv[1])) as directory:
+    (directory / "runs").mkdir()
+    (directory / "runs" / "one.html").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def hidden(directory: Path) -> list[str]:
+    """The names in the directory that begin with a dot."""
+    return sorted(path.name for path in directory.iterdir() if path.name.startswith("."))
+
+
+def test_what_a_kill_left_is_removed_by_the_next_call_for_the_same_target(tmp_path: Path) -> None:
+    for name in ("site", "other"):
+        killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / name], check=False)
+        assert killed.returncode == -signal.SIGKILL
+    assert len(hidden(tmp_path)) == 2
+    with replacing_directory(tmp_path / "site") as directory:
+        assert len(hidden(tmp_path)) == 2 and directory.name in hidden(tmp_path)
+        (directory / "index.html").write_text("whole")
+    assert [name.split(".")[1] for name in hidden(tmp_path)] == ["other"]
+    assert sorted(path.name for path in (tmp_path / "site").iterdir()) == ["index.html", MARKER]
+
+
+def test_what_is_being_written_is_not_taken_for_a_leftover(tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    with replacing_directory(target) as first:
+        (first / "index.html").write_text("first")
+        with replacing_directory(target) as second:
+            assert (first / "index.html").read_text() == "first"
+            (second / "index.html").write_text("second")
+        assert (target / "index.html").read_text() == "second"
+    assert (target / "index.html").read_text() == "first"
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [
+        ({}, False),  # killed before its marker
+        ({MARKER: ""}, False),
+        ({MARKER: {"unfinished": ".site.abcdefgh.new"}, "index.html": "x", f"{MARKER}.new": "{"}, False),
+        ({MARKER: {"files": ["index.html", "runs/one.html"]}, "runs/one.html": "an earlier site"}, False),
+        ({"index.html": "x"}, True),
+        ({MARKER: {"unfinished": ".site.zzzzzzzz.new"}, "index.html": "moved here"}, True),
+        ({MARKER: {"unfinished": ".site.abcdefgh.new"}, "index.html": "x", "notes.txt": "kept"}, True),
+        ({MARKER: {"files": ["index.html"]}, "index.html": "x", "CNAME": "kept"}, True),
+    ],
+)
+def test_only_what_is_certain_to_be_a_leftover_is_removed(
+    tmp_path: Path, content: dict[str, str | dict[str, object]], stays: bool
+) -> None:
+    leftover = tmp_path / ".site.abcdefgh.new"
+    leftover.mkdir(mode=0o700)
+    for name, text in content.items():
+        (leftover / name).parent.mkdir(exist_ok=True)
+        made = text if isinstance(text, str) else json.dumps({"made_by": "octavo report --site", **text})
+        (leftover / name).write_text(made)
+    before = sorted(leftover.rglob("*"))
+    with replacing_directory(tmp_path / "site"):
+        pass
+    assert leftover.exists() == stays
+    assert sorted(leftover.rglob("*")) == (before if stays else [])
+
+
+def test_a_leftover_is_not_reached_through_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in (".site.aaaaaaaa.new", ".site.bbbbbbbb.new"):
+        marker = {"made_by": "octavo report --site", "unfinished": name}
+        (elsewhere / MARKER).write_text(json.dumps(marker))
+        if name == ".site.aaaaaaaa.new":
+            (tmp_path / name).symlink_to(elsewhere)
+        else:  # a link inside is removed, and nothing behind it
+            (tmp_path / name).mkdir()
+            (elsewhere / MARKER).rename(tmp_path / name / MARKER)
+            (tmp_path / name / "runs").symlink_to(elsewhere)
+    (elsewhere / "precious.html").write_text("kept")
+    with replacing_directory(tmp_path / "site"):
+        pass
+    assert hidden(tmp_path) == [".site.aaaaaaaa.new"]
+    assert [path.name for path in elsewhere.iterdir()] == ["precious.html"]
 
 
 def test_site_goes_alone(tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ mod entropy;
 mod error;
 mod fact;
 mod frame;
+mod part;
 mod probes;
 mod reader;
 mod summary;
+#[cfg(test)]
+mod test_trace;
 mod writer;
 
 pub use access::{Access, Accesses, Kind, MOST_IN_A_BLOCK, Strategy, Stream};
@@ -27,7 +30,8 @@ pub use convert::{
 pub use error::Error;
 pub use fact::{Event, EventKind, Fact, Relation, Wal};
 pub use frame::VERSION;
+pub use part::{Part, cut};
 pub use probes::ProbeLines;
 pub use reader::{Item, Missing, Reader};
-pub use summary::{Part, Summary, cut, summarize};
+pub use summary::{Summary, summarize};
 pub use writer::Writer;

@@ -17,6 +17,7 @@ from octavo.host.careful_open import open_file
 from octavo.host.page_cache import cached_pages
 from octavo.postgres import sql
 from octavo.postgres.user_connection import UsersConnection
+from octavo.text import one_line
 
 SHARE, USED = "server.buffers.in_page_cache_share", "server.buffers.used_bytes"
 _MOST_BUFFERS = 262_144  # 2 GB of 8 kB blocks
@@ -43,7 +44,7 @@ def buffer_facts(connection: UsersConnection, directory: Path | None) -> list[Fa
     except psycopg.errors.InsufficientPrivilege:
         return _unknown("this user may not read pg_buffercache; GRANT pg_monitor to it")
     except psycopg.Error as error:
-        return _unknown(" ".join((error.diag.message_primary or str(error)).split()))
+        return _unknown(one_line(error.diag.message_primary or error))
     return _measured(rows, directory, every, int(row["block"]), int(row["segment"]))
 
 

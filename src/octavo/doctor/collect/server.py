@@ -15,6 +15,7 @@ from octavo.doctor.lines import MANAGED
 from octavo.errors import UsageError
 from octavo.postgres import sql
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.text import one_line
 from octavo.units import parse_size
 
 # On a healthy server every query is faster; on an overloaded one the doctor must not add to the load.
@@ -200,4 +201,4 @@ def transaction(connection: UsersConnection) -> AbstractContextManager[Any]:
 
 
 def _line(error: psycopg.Error) -> str:
-    return " ".join((error.diag.message_primary or str(error)).split())
+    return one_line(error.diag.message_primary or error)

@@ -3,6 +3,7 @@
 import re
 
 from octavo.lab.validity.evidence import Evidence
+from octavo.text import one_line
 from octavo.units import human_count
 
 # The pattern: the prefix that Octavo sets (`%m [%p] %b `, postgres/cluster.py), then a severity and two spaces
@@ -17,4 +18,4 @@ def judge(evidence: Evidence) -> str | None:
     if len(errors) <= most:
         return None
     count = human_count(len(errors), "error")
-    return f"{count} in the server's log (more than {most}), first: {' '.join(errors[0].split())}"
+    return f"{count} in the server's log (more than {most}), first: {one_line(errors[0])}"

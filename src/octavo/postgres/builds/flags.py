@@ -11,6 +11,7 @@ from octavo.host.journal import Journal
 from octavo.host.safe_read import read_text
 from octavo.postgres.builds import cross, traced
 from octavo.postgres.builds.recipe import RUN_PATH, RUN_PATH_FOR_MAKE
+from octavo.text import one_line
 
 # Instruction sets by the compiler's macro (GCC manual, "Common Predefined Macros" of the target; Arm C Language
 # Extensions) and the kernel's word in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h;
@@ -132,4 +133,4 @@ def cpu_flags(cpuinfo: str) -> set[str]:
 def _complaint(stderr: str) -> str:
     """The first error message of the compiler or assembler."""
     found = _ERROR.search(stderr)
-    return " ".join((found[1] if found else stderr.strip() or "it gives no reason").split())[:200]
+    return one_line(found[1] if found else stderr.strip() or "it gives no reason")[:200]

@@ -10,10 +10,6 @@ from typing import IO
 from octavo.errors import OctavoError
 from octavo.postgres.builds.workspace import BuildWorkspace
 
-# Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O followed by RIGIN. This
-# value of O restores it; a correct makefile does not refer to O.
-_ORIGIN = r"O=\$$O"
-
 
 def install_extension(workspace: BuildWorkspace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
     """Compiles the extension and installs it below a directory of the workspace. Returns the directory of the prefix.
@@ -49,7 +45,6 @@ def _make(workspace: BuildWorkspace, tree: Path, pg_config: str, *arguments: str
         f"PG_CONFIG={pg_config}",
         "USE_PGXS=1",  # as required by contrib's makefiles
         f"CC={workspace.environment['CC']}",
-        _ORIGIN,
         *arguments,
         doing=doing,
         on_line=lambda line: None,  # so that the compiler's errors are included in the output

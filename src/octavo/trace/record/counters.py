@@ -15,6 +15,7 @@ from octavo import _core
 from octavo.errors import HostError
 from octavo.postgres import sql
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.text import one_line
 from octavo.trace.record.server import microseconds_since
 from octavo.trace.record.wal import WalMeter
 from octavo.trace.record.work import describe, work_of
@@ -74,7 +75,7 @@ def _buffers(connection: UsersConnection, query: Callable[[str], Any], writer: _
         with limited(connection, _LIMITS):
             rows = connection.execute(text.encode()).fetchall()
     except (psycopg.Error, HostError) as error:
-        return f"usage counts of buffers are unknown: {' '.join(str(error).split())}"
+        return f"usage counts of buffers are unknown: {one_line(error)}"
     for row in rows:
         name = "buffers_unused" if row["usage"] is None else f"buffers_usage_{int(row['usage'])}"
         writer.describe(name, str(row["buffers"]))

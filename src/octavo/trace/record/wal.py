@@ -21,6 +21,7 @@ from octavo import _core
 from octavo.errors import HostError
 from octavo.instruments.target import Rows
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.text import one_line
 from octavo.trace.wal import is_commit
 
 # WAL of more bytes than the first is not read again for its kinds. In more than the second no images are counted, which
@@ -107,7 +108,7 @@ class WalMeter:
             schema, has_blocks = str(found[0]["schema"]), bool(found[0]["has_blocks"])
             stretches = self._kinds_by_stretch(connection, schema)
         except (psycopg.Error, HostError) as error:
-            return f"kinds of WAL records are unknown: {' '.join(str(error).split())}"
+            return f"kinds of WAL records are unknown: {one_line(error)}"
         images, note = [dict[str, int]() for _ in stretches], None
         try:
             if has_blocks and end - start <= MOST_COUNTED:
@@ -116,7 +117,7 @@ class WalMeter:
                     for first, last in _in_time((first, last) for first, last, _ in stretches)
                 ]
         except (psycopg.Error, HostError) as error:
-            note = f"full-page images are not counted: {' '.join(str(error).split())}"
+            note = f"full-page images are not counted: {one_line(error)}"
         for (first, last, rows), counted in zip(stretches, images, strict=True):
             for row in rows:
                 kind = str(row["kind"])
@@ -128,7 +129,7 @@ class WalMeter:
         try:
             self._describe_before(connection, schema, has_blocks=has_blocks)
         except (psycopg.Error, HostError) as error:  # a checkpoint that ended meanwhile may have removed that WAL
-            note = f"the WAL before the recording cannot be read: {' '.join(str(error).split())}"
+            note = f"the WAL before the recording cannot be read: {one_line(error)}"
         return note
 
     def _kinds_by_stretch(

@@ -20,6 +20,7 @@ from octavo.factor import Factor, one_of, size, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.process_roles import CLIENT
+from octavo.text import one_line
 from octavo.units import human_duration, human_size, parse_size
 from octavo.workload_support.server_memory import ProcessMemory, first_victim, largest_by_role, look
 from octavo.workloads.base import Levels, WorkloadResult
@@ -195,7 +196,7 @@ def _grow(server: Server, most: int, *, holds_hash: bool, other: Neighbour | Non
                 if number % _PSS_EVERY == 0:
                     crowd.pss = largest_by_role(look(server.process.pid, pss=True), "pss")
         except (psycopg.Error, OctavoError) as error:
-            crowd.error = " ".join(str(error).split())
+            crowd.error = one_line(error)
     return crowd
 
 

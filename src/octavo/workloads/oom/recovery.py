@@ -12,6 +12,7 @@ import psycopg
 from octavo.errors import OctavoError
 from octavo.postgres import cluster
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.text import one_line
 
 _RECOVERY_SECONDS = 300.0
 _LOG_SECONDS = 10.0
@@ -38,7 +39,7 @@ def ledger_of(server: Server) -> Recovered:
                 return _read(again, began)
         except (psycopg.Error, OctavoError) as error:
             if time.monotonic() - began > _RECOVERY_SECONDS:
-                raise OctavoError(f"the server did not recover: {' '.join(str(error).split())}") from None
+                raise OctavoError(f"the server did not recover: {one_line(error)}") from None
         time.sleep(_PAUSE_SECONDS)
 
 

@@ -23,6 +23,7 @@ from octavo.host.children import Account
 from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.postgres.own_connection import connect_own
+from octavo.text import one_line
 
 _PORT = 6432
 _READY_SECONDS = 60.0
@@ -113,7 +114,7 @@ def _make_connections(pooler: Pooler, connections: int, process: subprocess.Pope
             except psycopg.Error as error:
                 ended = process.poll() is not None
                 if ended or opened or time.monotonic() > deadline:
-                    raise OctavoError(f"pgbouncer: {_last_line(log) if ended else _one_line(error)}") from None
+                    raise OctavoError(f"pgbouncer: {_last_line(log) if ended else one_line(error)}") from None
                 time.sleep(0.02)  # its socket does not exist yet
 
 
@@ -132,7 +133,3 @@ def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
 def _last_line(log: Path) -> str:
     lines = read_tail(log).strip().splitlines()
     return lines[-1] if lines else "it ended without output"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Read, Write};
 
 use super::super::{Access, Error, Kind, Missing, Reader, Strategy, Stream, Writer};
-use super::{each_access, each_line, number};
+use super::{each_access, each_line, number, push_access};
 
 const CSV_COLUMNS: &str = "time_us,backend,tablespace,database,relation,fork,block,kind,strategy";
 
@@ -32,7 +32,7 @@ fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static 
 /// not quoted.
 ///
 /// # Errors
-/// An invalid line, or an error in reading or writing.
+/// An invalid line, too many accesses, or an error in reading or writing.
 pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(), Error> {
     let mut columns: Vec<Option<usize>> = Vec::new();
     each_line(from, |line, text| {
@@ -106,7 +106,7 @@ pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(
                 })
             })?,
         };
-        into.push(&access)
+        push_access(into, &access, line)
     })
 }
 

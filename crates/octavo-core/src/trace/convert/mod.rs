@@ -65,6 +65,17 @@ fn number<T: std::str::FromStr>(
         .ok_or(Error::Line { line, what })
 }
 
+/// Adds the one access of a line or record.
+fn push_access<W: Write>(into: &mut Writer<W>, access: &Access, line: u64) -> Result<(), Error> {
+    if into.accesses() >= MOST_ACCESSES {
+        return Err(Error::Line {
+            line,
+            what: "more than 4,294,967,296 accesses; convert a part of the file",
+        });
+    }
+    into.push(access)
+}
+
 /// Adds an access for each page that the request touches.
 fn push_request<W: Write>(
     into: &mut Writer<W>,

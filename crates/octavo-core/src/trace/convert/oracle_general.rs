@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::super::{Access, Error, Kind, Missing, Reader, Stream, Writer};
-use super::each_access;
+use super::{each_access, push_access};
 
 /// clock_time, obj_id, obj_size, next_access_vtime: 4, 8, 4 and 8 bytes.
 const ORACLE_RECORD: usize = 24;
@@ -15,7 +15,7 @@ const ORACLE_RECORD: usize = 24;
 /// appearance.
 ///
 /// # Errors
-/// An incomplete record, or an error in reading or writing.
+/// An incomplete record, too many accesses, or an error in reading or writing.
 pub fn read_oracle_general<R: Read, W: Write>(
     mut from: R,
     into: &mut Writer<W>,
@@ -47,11 +47,12 @@ pub fn read_oracle_general<R: Read, W: Write>(
         ]);
         let next = numbers.len() as u64;
         let block = *numbers.entry(object).or_insert(next);
-        into.push(&Access {
+        let access = Access {
             time: u64::from(seconds) * 1_000_000,
             block,
             ..Access::default()
-        })?;
+        };
+        push_access(into, &access, line)?;
     }
     Ok(())
 }

@@ -43,6 +43,27 @@ fn few_lines_are_not_any_number_of_accesses_or_files() {
     assert!(names(MOST_NAMES + 1).is_err());
 }
 
+#[test]
+fn lines_and_records_are_so_many_accesses_and_no_more() {
+    let most = usize::try_from(MOST_ACCESSES).unwrap();
+    let csv = |lines: usize| {
+        let text = format!("block\n{}", "1\n".repeat(lines));
+        imported(|writer| read_csv(text.as_bytes(), writer))
+    };
+    let records = |count: usize| {
+        let bytes = [0_u8; 24].repeat(count);
+        imported(|writer| read_oracle_general(&bytes[..], writer))
+    };
+    assert!(csv(most).is_ok() && records(most).is_ok());
+    for (found, line) in [(csv(most + 1), most + 2), (records(most + 1), most + 1)] {
+        let error = found.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("line {line}: more than 4,294,967,296 accesses; convert a part of the file")
+        );
+    }
+}
+
 fn all(bytes: &[u8]) -> Vec<Access> {
     let mut found = Vec::new();
     let missing = each_access(&mut Reader::new(bytes), |access| {
