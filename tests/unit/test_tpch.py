@@ -466,9 +466,12 @@ def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: py
     def open_session(server: object, levels: object) -> SimpleNamespace:
         return SimpleNamespace(begin=begin, timeout=1.0)
 
+    def query(name: str) -> list[dict[str, int]]:
+        return [{"read_bytes": 0, "clients": 0}]
+
     monkeypatch.setattr(queries, "drop_caches", drop_caches)
     monkeypatch.setattr(queries, "open_session", open_session)
-    server: Any = SimpleNamespace(directory=Path("/data"), restart=restart)
+    server: Any = SimpleNamespace(directory=Path("/data"), restart=restart, query=query)
     power = queries.Power(LEVELS, References("0.37", None))
     pieces = queries.QueryPieces(server, {**LEVELS, "cache": "cold"}, power, None)
     for repetition in (1, 2, 3):
@@ -476,6 +479,48 @@ def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: py
     power.add(6, 1, ran(1.0), "same")
     facts = pieces.result().facts
     assert (facts["restarts"], facts["caches_emptied_by"], facts["cached_bytes_left"]) == (3, "posix_fadvise", 8192)
+
+
+@pytest.mark.parametrize(
+    ("counter", "device", "facts"),
+    [
+        ((500, 7700), (0, 4096, 0, 0, 0, 0), {"cold_requested_bytes": 7200, "cold_device_read_bytes": 8192}),
+        ((500, 7700), None, {"cold_requested_bytes": 7200}),
+        ((500, 40), (0, 4096, 0, 0, 0, 0), {"cold_device_read_bytes": 8192}),  # the counters were reset
+    ],
+)
+def test_a_cold_trial_counts_what_its_restarts_hide_from_the_instruments(
+    monkeypatch: pytest.MonkeyPatch, counter: tuple[int, int], device: tuple[int, ...] | None, facts: dict[str, int]
+) -> None:
+    readings, clients = iter(counter), iter((1, 0))
+
+    def query(name: str) -> list[dict[str, int]]:
+        return [{"clients": next(clients)} if name == "other_clients" else {"read_bytes": next(readings)}]
+
+    def restart(meanwhile: object) -> None:
+        """Nothing is restarted."""
+
+    def end(seconds: float) -> Ran:
+        return replace(ran(seconds), used=usage.QueryUsage(seconds, 0.0, 0.0, device))
+
+    def begin(server: object, query: object) -> SimpleNamespace:
+        return SimpleNamespace(end=end, cpu=0.0)
+
+    def open_session(server: object, levels: object) -> SimpleNamespace:
+        return SimpleNamespace(begin=begin, timeout=1.0, connection=SimpleNamespace(close=lambda: None))
+
+    def check(*_: object) -> str:
+        return "same"
+
+    monkeypatch.setattr(queries, "open_session", open_session)
+    server: Any = SimpleNamespace(restart=restart, query=query)
+    expected: Any = SimpleNamespace(check=check)
+    levels = {**LEVELS, "cache": "cold"}
+    pieces = queries.QueryPieces(server, levels, queries.Power(levels, expected), None)
+    for number in (1, 6):
+        pieces.begin((f"q{number}", 1)).end(1.0).keep()
+    found = pieces.result().facts
+    assert {name: value for name, value in found.items() if name.startswith("cold_")} == facts
 
 
 def test_the_shortest_run_is_one_of_as_many_in_every_cell() -> None:

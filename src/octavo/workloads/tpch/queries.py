@@ -13,6 +13,7 @@ from octavo.errors import OctavoError
 from octavo.knobs.drop_caches import drop_caches
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.leaving import wait_for_clients_to_leave
 from octavo.units import parse_duration
 from octavo.workload_support.explained import nodes
 from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
@@ -90,7 +91,11 @@ class Power:
 
 @dataclass(slots=True)
 class QueryPieces:
-    """The queries of a trial, one run at a time. `emptied`: what the emptying of the caches that left most has said."""
+    """The queries of a trial, one run at a time. `emptied`: what the emptying of the caches that left most has said.
+
+    Of the cold runs: `requested_before`, the server's counter before the first one, and `device_read_bytes`, read at
+    the device during them, None without a device.
+    """
 
     server: Server
     levels: Levels
@@ -101,6 +106,8 @@ class QueryPieces:
     seconds: float = 0.0
     kept: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     emptied: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    requested_before: int = 0
+    device_read_bytes: int | None = None
     can_repeat: bool = True
 
     @property
@@ -124,6 +131,8 @@ class QueryPieces:
         number, began = int(item.removeprefix("q")), time.monotonic()
         query = known().queries[number]
         if self.session is None:
+            if not self.restarts:
+                self.requested_before = _requested_bytes(self.server)
             self.server.restart(self._empty_caches)
             self.restarts += 1
             self.cold_session = session = open_session(self.server, self.levels)
@@ -141,6 +150,8 @@ class QueryPieces:
                 identity = self.power.references.check(number, ran.rows, self.levels["data_block"])
             if self.session is None:
                 self.close()
+                if ran.used.device is not None:
+                    self.device_read_bytes = (self.device_read_bytes or 0) + usage.read_bytes_of(ran.used.device)
             elif repetition == 1 and number in CAPTURE_PROBES and ran.rows is not None:
                 ratio = session.capture_ratio(self.server, query)
 
@@ -172,7 +183,19 @@ class QueryPieces:
                 f"every query was cancelled after {self.levels['query_timeout']}; choose a longer query_timeout"
             )
         result = self.power.result(self.seconds, self.restarts)
-        return replace(result, facts={**result.facts, **self.emptied})
+        return replace(result, facts={**result.facts, **self.emptied, **self._cold_reads()})
+
+    def _cold_reads(self) -> dict[str, int]:
+        """The facts for the rule on cold caches, because a restart ends the instruments that query the server: bytes
+        that all cold runs requested from the kernel, and read at the device. Unknown ones are left out."""
+        if not self.restarts:
+            return {}
+        wait_for_clients_to_leave(self.server.query)
+        requested = _requested_bytes(self.server) - self.requested_before
+        found = {"cold_requested_bytes": requested} if requested >= 0 else {}  # less after a reset of the counters
+        if self.device_read_bytes is not None:
+            found["cold_device_read_bytes"] = self.device_read_bytes
+        return found
 
 
 @contextmanager
@@ -236,6 +259,12 @@ def chosen(levels: Levels) -> list[int]:
 def min_time(levels: Levels) -> float:
     """The minimum total time of a query's runs in seconds."""
     return 0.0 if levels["min_time"] == "none" else parse_duration(levels["min_time"])
+
+
+def _requested_bytes(server: Server) -> int:
+    """The bytes that the database's sessions have requested from the kernel so far. PostgreSQL keeps the counter across
+    a restart with a checkpoint."""
+    return int(server.query("database")[0]["read_bytes"])
 
 
 def _repetitions(levels: Levels) -> int:

@@ -76,6 +76,11 @@ def added(device: tuple[int, ...] | None, part: tuple[int, ...] | None) -> tuple
     return device if part is None else tuple(map(sum, zip(device or (0,) * len(part), part, strict=True)))
 
 
+def read_bytes_of(device: tuple[int, ...]) -> int:
+    """The bytes read, of a device's counters or their growth."""
+    return device[1]
+
+
 def observations(used: QueryUsage, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
     """The use as the trial's observations. `processes` is the number of server processes that worked at the same
     time."""
