@@ -48,7 +48,8 @@ class Power:
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
         """Adds one run of a query, with the identity of its result; None if it was cancelled at the timeout."""
         item = f"q{number}"
-        self.observations += usage.observations(ran.used, item, repetition, processes=1 + _workers(ran.plan))
+        processes = ((1 + _workers(ran.plan), 1.0),)
+        self.observations += usage.observations(ran.used, item, repetition, processes=processes)
         if ran.rows is None:
             self.timed_out.append(f"{item} ({repetition})")
             self.observations.append(observe(metrics.TIMED_OUT, 1.0, item=item, repetition=repetition))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import select
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from octavo.workloads.tpch.answers import Row, as_text
 EXPLAIN = {"analyze": "on", "plan": "off", "off": None}
 _MOST_PLAN = 4 * 1024**2
 _CANCEL_SECONDS = 10.0
+# PostgreSQL's message at the beginning of an index's build in parallel (index_build in src/backend/catalog/index.c).
+_WORKERS = re.compile(r"building index .* with request for (\d{1,4}) parallel workers?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +117,14 @@ class RunningQuery:
 
 
 class Session:
-    """A connection that runs queries and keeps the plans that auto_explain sends it."""
+    """A connection that runs queries and keeps the plans that auto_explain sends it. `workers`: the parallel workers of
+    an index's build, which the caller sets to 0 before it (`report_workers`)."""
 
     def __init__(self, connection: psycopg.Connection[Any], explain: str, timeout: float = math.inf) -> None:
         """`explain` is a level of the factor; `timeout` in seconds. Raises psycopg.Error."""
         self.connection = connection
         self.texts: list[str] = []
+        self.workers = 0
         self.timeout = timeout
         self._captures = EXPLAIN[explain] is not None
         connection.add_notice_handler(self._keep)
@@ -166,6 +171,10 @@ class Session:
             self.set("auto_explain.log_nested_statements", "on")
             self.set("auto_explain.log_min_duration", "0")
 
+    def report_workers(self) -> None:
+        """From now on PostgreSQL tells how many parallel workers the build of an index has."""
+        self.set("client_min_messages", "debug1")
+
     def captured(self) -> list[Mapping[str, Any]]:
         """The kept plans. Raises OctavoError for an invalid plan."""
         return [document(text) for text in self.texts]
@@ -178,6 +187,8 @@ class Session:
         message = notice.message_primary or ""
         if message.startswith("duration:") and "plan:\n" in message:
             self.texts.append(message.partition("plan:\n")[2])
+        elif asked := _WORKERS.match(message):
+            self.workers = max(self.workers, int(asked[1]))
 
 
 def run_whole(running: RunningPiece, timeout: float) -> float:
