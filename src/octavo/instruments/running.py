@@ -42,8 +42,8 @@ _STARTING_TIMEOUT = "60s"
 
 @dataclass(frozen=True, slots=True)
 class InstrumentResults:
-    """The results of the instruments in a trial. `off` names those that failed during it, `missed` counts refused
-    readings of each."""
+    """The results of the instruments in a trial. `off` names those that failed during it, or whose last reading lacked
+    something, with the reason; `missed` counts refused readings of each."""
 
     observations: tuple[Observation, ...]
     series: tuple[Series, ...]
@@ -165,8 +165,8 @@ class RunningInstruments:
         work = TrialWork(result.transactions, result.client_cpu_seconds)
         for recording in sampler.recordings:
             observations += recording.observations(work)
-            if recording.off is not None:
-                off[recording.name] = recording.off
+            if reason := recording.off or recording.reader.lacking():
+                off[recording.name] = reason
         observations += _stop_all(self._stops, result, off)
         series = [series for recording in sampler.recordings for series in recording.series()]
         missed = {recording.name: recording.missed for recording in sampler.recordings if recording.missed}

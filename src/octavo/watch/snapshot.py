@@ -108,7 +108,8 @@ class ServerMonitor:
             for recording in self._sampler.recordings
             for metric, item, value in recording.latest
         ]
-        off = {one.name: one.off for one in self._sampler.recordings if one.off is not None}
+        recordings = self._sampler.recordings
+        off = {one.name: reason for one in recordings if (reason := one.off or one.reader.lacking())}
         spent = sum(recording.cpu_seconds for recording in self._sampler.recordings)
         spent += (backend_cpu_seconds(self._target) or 0.0) - self._backend
         machine = (now - self._sampler.began) * (os.cpu_count() or 1)
