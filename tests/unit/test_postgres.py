@@ -31,7 +31,9 @@ def test_the_query_with_the_highest_floor_serves(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "done"), [(150000, False), (170004, False), (180000, True), (190000, True)])
-def test_skipped_checkpoints_do_not_count_where_the_server_counts_those_that_were_done(version: int, done: bool) -> None:
+def test_skipped_checkpoints_do_not_count_where_the_server_counts_those_that_were_done(
+    version: int, done: bool
+) -> None:
     text = sql.load("checkpointer", version)
     assert ("SELECT num_done::float8 AS checkpoints" in text) == done
 
