@@ -229,6 +229,16 @@ def test_short_queries_are_repeated_and_the_total_is_of_the_runs_that_all_have()
     assert numbers(result.observations, "seconds_median") == {("q6", 1): 0.75}
 
 
+def test_the_totals_are_of_the_repetitions_in_which_every_query_has_run() -> None:
+    """In slices a query ends when half of the cells have enough of it, which may be fewer than `repetitions`."""
+    power = queries.Power({**LEVELS, "repetitions": "3"}, References("0.37", None))
+    for number, runs in {1: (2.0, 1.0, 4.0), 6: (0.5, 0.75)}.items():
+        for repetition, seconds in enumerate(runs, 1):
+            power.add(number, repetition, ran(seconds), "same")
+    seconds = numbers(power.result(10.0, restarts=0).observations, "seconds")
+    assert {key: value for key, value in seconds.items() if key[0] is None} == {(None, 1): 2.5, (None, 2): 1.75}
+
+
 def test_a_query_that_takes_no_time_is_not_repeated_for_ever() -> None:
     pieces = queries.QueryPieces(
         SERVER, {**LEVELS, "min_time": "1s"}, queries.Power(LEVELS, References("1", None)), None

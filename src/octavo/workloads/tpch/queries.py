@@ -280,10 +280,11 @@ def _workers(plan: Mapping[str, Any] | None) -> int:
 
 
 def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Sequence[int]) -> Iterator[Observation]:
-    """The sum over the queries for each repetition in which all have run."""
+    """The sum over the queries for each of the first `repetitions` in which all have run."""
     if not every or any(number not in times for number in every):
         return
-    sums = [sum(times[number][place] for number in every) for place in range(repetitions)]
+    common = min(repetitions, *(len(times[number]) for number in every))
+    sums = [sum(times[number][place] for number in every) for place in range(common)]
     for repetition, total in enumerate(sums, 1):
         yield observe(metrics.SECONDS, total, repetition=repetition)
     if repetitions > 1:
