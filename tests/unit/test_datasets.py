@@ -17,6 +17,7 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.plans import small_plan
 
 from octavo.cli import cache as cli
 from octavo.cli.choices import TableFormat
@@ -24,11 +25,14 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host import lock, published
 from octavo.host.journal import Journal, recover
-from octavo.lab.loads import keep_only
+from octavo.lab.loads import bytes_of_copy, keep_only, way_out_of_room
+from octavo.plan.cells import make_cells
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, control, disk_space
 from octavo.postgres.datasets.control import Counters
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
+from octavo.units import human_size
+from octavo.workloads import find
 
 MB = 1024**2
 DAY = 86400.0
@@ -97,6 +101,35 @@ def test_what_loads_could_take_is_the_limit_or_the_disk_with_what_they_have_now(
     assert disk_space.available() == 1500 * MB - spare
     disk_space.set_limit(None)
     assert disk_space.available() == (500 * MB + 1000 * MB) // 2
+
+
+@pytest.mark.usefixtures("place")
+def test_the_way_to_larger_datasets_is_the_limit_or_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_load("one", size=300 * MB)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda: 1000 * MB)
+    assert disk_space.available_on_disk() == 1044 * MB
+    assert disk_space.how_to_have(600 * MB) == ""  # of the default, 650 MB
+    assert disk_space.how_to_have(700 * MB - 1) == "set the limit with octavo cache limit 700MB"
+    disk_space.set_limit(10_000 * MB)
+    assert disk_space.how_to_have(1000 * MB) == ""
+    free = f"free 56 MB of disk space in {cache.datasets_directory()}"
+    assert disk_space.how_to_have(1100 * MB) == free
+    disk_space.set_limit(400 * MB)
+    assert disk_space.how_to_have(1100 * MB) == f"{free} and set the limit with octavo cache limit 1100MB"
+
+
+@pytest.mark.usefixtures("place")
+def test_the_message_names_what_limits_the_datasets_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, workload = make_cells(small_plan()), find("pgbench")
+    copy = max(bytes_of_copy(workload, cell.levels) for cell in cells)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda: 2**50)
+    disk_space.set_limit(400 * MB)
+    told = way_out_of_room(workload, cells, 700 * MB)
+    limits = f"the cache's limit is 400 MB, 1024 TB of disk space is free, and a trial's copy takes {human_size(copy)}"
+    assert told.startswith(f" ({limits}); set the limit with octavo cache limit ")
+    disk_space.set_limit(2**49)
+    assert told != way_out_of_room(workload, cells, 700 * MB)
+    assert way_out_of_room(workload, cells, 700 * MB).endswith("start another one")
 
 
 @pytest.mark.usefixtures("place")
