@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -156,6 +157,61 @@ def test_a_load_in_the_making_is_not_there_yet_and_nobody_waits_who_only_looks()
     make_load("one")
     with cache.exclusively("one"):
         assert cache.hold("one", wait=False) is None
+
+
+def locks(place: Path) -> list[str]:
+    return sorted(path.name for path in (place / "datasets").glob(".*.lock"))
+
+
+def test_the_file_of_a_lock_goes_with_its_load(place: Path) -> None:
+    load = make_load("one")
+    cache.hold("one")
+    assert cache.is_used("one") and not cache.is_used("never made")
+    assert locks(place) == [".one.lock"]
+    cache.release("one")
+    with Journal() as journal:
+        cache.remove(load, journal)
+    assert locks(place) == []
+    with pytest.raises(OctavoError, match="the disk is full"), cache.exclusively("failed"):
+        raise OctavoError("the disk is full")
+    assert locks(place) == []
+    make_load("kept")
+    cache.hold("kept")
+    (place / "datasets/.killed.lock").touch()
+    with cache.exclusively("in the making"):
+        (place / "datasets/.left.lock").touch()
+        cache.remove_left_locks()
+        assert locks(place) == [".in the making.lock", ".kept.lock"]
+    cache.release("kept")
+
+
+def test_who_waits_for_a_lock_whose_file_is_removed_locks_the_next_one(place: Path) -> None:
+    """Two that lock different files of the same name would both make the load."""
+    inside: list[str] = []
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with cache.exclusively("one"):
+            inside.append("waited")
+            entered.set()
+            assert leave.wait(60)
+
+    with cache.exclusively("one"):
+        first = cache.datasets_directory() / ".one.lock"
+        number = first.stat().st_ino
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        blocked = re.compile(rf"-> FLOCK .*:{number} ", re.MULTILINE)
+        deadline = time.monotonic() + 60
+        while not blocked.search(Path("/proc/locks").read_text()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert inside == []
+    assert entered.wait(60)
+    with pytest.raises(OctavoError, match="one is in use"), cache.exclusively("one", wait=False):
+        inside.append("a third one at the same time")
+    leave.set()
+    waiting.join(60)
+    assert (inside, locks(place)) == (["waited"], [])
 
 
 # For each requested step it forks a child, which is killed there, and reports its end.
