@@ -14,9 +14,7 @@ _NS = 1e-9
 
 CPU = Metric("server_cpu_seconds", "CPU of the server's processes", "seconds")
 CPU_SHARE = Metric(
-    "server_cpu_share",
-    "CPU of the server's processes, share of the CPUs that the query or step could use, one for each of its processes",
-    "fraction",
+    "server_cpu_share", "CPU of the server's processes, share of the CPUs that the query or step could use", "fraction"
 )
 CPU_WAIT_SHARE = Metric(
     "server_cpu_wait_share", "time that these processes waited for a CPU, share as in server_cpu_share", "fraction"
