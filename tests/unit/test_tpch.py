@@ -212,6 +212,26 @@ def test_repetitions_are_kept_apart_and_have_totals() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("plan", "is_parallel", "share"),
+    [
+        ({"Plan": {"Node Type": "Gather", "Workers Launched": 3}}, True, 0.125),  # of four processors
+        ({"Plan": {"Node Type": "Gather", "Workers Planned": 1}}, True, 0.25),
+        (PLAN, True, 0.5),
+        (None, False, 0.5),
+        (None, True, None),
+    ],
+)
+def test_the_share_of_the_cpu_needs_the_number_of_workers(
+    plan: dict[str, Any] | None, is_parallel: bool, share: float | None
+) -> None:
+    power = queries.Power({**LEVELS, "queries": "1", "repetitions": "1"}, References("0.37", None))
+    used = replace(usage.between(EARLY, LATE), processors=8)
+    power.add(1, 1, Ran(2.0, (("1",),), plan, used, is_parallel), "same")
+    found = numbers(power.result(2.0, restarts=0).observations, "server_cpu_share")
+    assert found == ({} if share is None else {("q1", 1): share})
+
+
 def test_short_queries_are_repeated_and_the_total_is_of_the_runs_that_all_have() -> None:
     levels = {**LEVELS, "repetitions": "1", "min_time": "2s"}
     power = queries.Power(levels, References("0.37", None))

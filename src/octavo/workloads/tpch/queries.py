@@ -48,8 +48,7 @@ class Power:
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
         """Adds one run of a query, with the identity of its result; None if it was cancelled at the timeout."""
         item = f"q{number}"
-        processes = ((1 + _workers(ran.plan), 1.0),)
-        self.observations += usage.observations(ran.used, item, repetition, processes=processes)
+        self.observations += usage.observations(ran.used, item, repetition, processes=_processes(ran))
         if ran.rows is None:
             self.timed_out.append(f"{item} ({repetition})")
             self.observations.append(observe(metrics.TIMED_OUT, 1.0, item=item, repetition=repetition))
@@ -248,6 +247,10 @@ def open_session(server: Server, levels: Levels) -> Session:
     session = Session(server.connect(DATABASE), levels["explain"], timeout)
     for name, value in settings.items():
         session.connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    row = session.connection.execute(
+        "SELECT current_setting('max_parallel_workers_per_gather')::int > 0 AS parallel"
+    ).fetchone()
+    session.is_parallel = row is not None and bool(row["parallel"])
     return session
 
 
@@ -272,11 +275,13 @@ def _repetitions(levels: Levels) -> int:
     return int(levels["repetitions"])
 
 
-def _workers(plan: Mapping[str, Any] | None) -> int:
-    """The parallel workers that ran at the same time: those of the Gather node with the most."""
-    if plan is None:
-        return 0
-    return max(int(node.get("Workers Launched", node.get("Workers Planned", 0))) for node in nodes(plan["Plan"]))
+def _processes(ran: Ran) -> usage.Processes | None:
+    """The processes of a run: with those workers that ran at the same time, of the Gather node with the most. None if
+    it may have had some and there is no plan that tells."""
+    if ran.plan is None:
+        return None if ran.is_parallel else usage.ONE
+    every = (node.get("Workers Launched", node.get("Workers Planned", 0)) for node in nodes(ran.plan["Plan"]))
+    return ((1 + max(map(int, every)), 1.0),)
 
 
 def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Sequence[int]) -> Iterator[Observation]:

@@ -34,13 +34,15 @@ class Ran:
     """One run: seconds until the last row had arrived, the rows, the plan (None if not requested), and its resource
     use.
 
-    A run that was cancelled at the timeout has no rows.
+    A run that was cancelled at the timeout has no rows. `is_parallel`: whether the session's queries may have parallel
+    workers, whose number only the plan tells.
     """
 
     seconds: float
     rows: tuple[Row, ...] | None
     plan: Mapping[str, Any] | None
     used: usage.QueryUsage
+    is_parallel: bool = False
 
 
 @dataclass(slots=True)
@@ -100,7 +102,8 @@ class RunningQuery:
         used = replace(used, seconds=seconds, device=self.device)
         if self.captures:
             self.session.set("auto_explain.log_min_duration", "-1")
-        return Ran(seconds, rows, _last(texts) if self.captures and rows is not None else None, used)
+        plan = _last(texts) if self.captures and rows is not None else None
+        return Ran(seconds, rows, plan, used, self.session.is_parallel)
 
     def _rows(self) -> tuple[Row, ...] | None:
         connection, rows, error = self.session.connection, tuple[Row, ...](), None
@@ -117,14 +120,18 @@ class RunningQuery:
 
 
 class Session:
-    """A connection that runs queries and keeps the plans that auto_explain sends it. `workers`: the parallel workers of
-    an index's build, which the caller sets to 0 before it (`report_workers`)."""
+    """A connection that runs queries and keeps the plans that auto_explain sends it.
+
+    `workers`: the parallel workers of an index's build, which the caller sets to 0 before it (`report_workers`);
+    `is_parallel`: whether queries may have workers, which the caller determines.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any], explain: str, timeout: float = math.inf) -> None:
         """`explain` is a level of the factor; `timeout` in seconds. Raises psycopg.Error."""
         self.connection = connection
         self.texts: list[str] = []
         self.workers = 0
+        self.is_parallel = False
         self.timeout = timeout
         self._captures = EXPLAIN[explain] is not None
         connection.add_notice_handler(self._keep)

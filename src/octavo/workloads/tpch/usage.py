@@ -99,10 +99,12 @@ def processors_for(processes: Processes, most: int) -> float:
     return sum(min(count, most) * each for count, each in processes) / seconds if seconds > 0 else 1.0
 
 
-def observations(used: QueryUsage, item: str, repetition: int, *, processes: Processes = ONE) -> list[Observation]:
-    """The use as the trial's observations."""
+def observations(
+    used: QueryUsage, item: str, repetition: int, *, processes: Processes | None = ONE
+) -> list[Observation]:
+    """The use as the trial's observations, without shares of the CPU if the processes are unknown (None)."""
     found = {CPU: used.cpu}
-    if used.seconds > 0:
+    if used.seconds > 0 and processes is not None:
         # The checkpointer and others work beside these processes, so that the sum may be a little more than all.
         available = used.seconds * processors_for(processes, used.processors)
         found[CPU_SHARE] = min(1.0, used.cpu / available)
