@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
-from octavo.host import child_group, cpu_times, kernel_pages, mounts, process, process_table, procfs
+from octavo.host import child_group, cpu_times, diskstats, kernel_pages, mounts, process, process_table, procfs
 from octavo.host.cgroup import achieved_limit, shared_bytes
 from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
 from octavo.instruments import cpus, pressure
-from octavo.iotop import diskstats, process_info, process_io, terminal_text, trace_lines
+from octavo.iotop import process_info, process_io, terminal_text, trace_lines
 from octavo.knobs import enforcer, zram_swap
 from octavo.postgres import process_roles
 from octavo.workload_support import server_memory

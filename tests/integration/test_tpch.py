@@ -89,6 +89,7 @@ def test_cold_queries_on_a_restarted_server_are_right_at_two_block_sizes(
     for trial in trials:
         assert set(seconds_of(trial)) == {None, "q6", "q13"}
         assert trial["facts"]["restarts"] == 2
+        assert trial["facts"]["cold_requested_bytes"] > 0
         assert set(trial["facts"]["plans"]) == {"q6", "q13"}
     assert trials[0]["facts"]["results"] == trials[1]["facts"]["results"]
 

@@ -74,6 +74,11 @@ def test_the_tighter_limit_makes_the_ceiling(iops: int, mbps: int, requests: flo
     assert both == min(one, other)
 
 
+@pytest.mark.parametrize(("device", "blocks"), [("gp2:600", 3000.0), ("gp2:600,credits=0", 1800.0)])
+def test_a_volume_without_credits_has_its_baseline_as_the_ceiling(device: str, blocks: float) -> None:
+    assert ceiling_of(device, 1.0, BLOCK) == blocks
+
+
 @given(st.integers(1, 10_000), st.integers(1, 14))
 def test_a_hole_pays_while_the_requests_are_the_limit(iops: int, hole: int) -> None:
     """Two blocks with a hole between them: joined they are one request, and the hole's bytes on top."""

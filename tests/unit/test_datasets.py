@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.plans import small_plan
 
 from octavo.cli import cache as cli
 from octavo.cli.choices import TableFormat
@@ -24,11 +26,14 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host import lock, published
 from octavo.host.journal import Journal, recover
-from octavo.lab.loads import keep_only
+from octavo.lab.loads import bytes_of_copy, keep_only, way_out_of_room
+from octavo.plan.cells import make_cells
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, control, disk_space
 from octavo.postgres.datasets.control import Counters
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
+from octavo.units import human_size
+from octavo.workloads import find
 
 MB = 1024**2
 DAY = 86400.0
@@ -100,6 +105,35 @@ def test_what_loads_could_take_is_the_limit_or_the_disk_with_what_they_have_now(
 
 
 @pytest.mark.usefixtures("place")
+def test_the_way_to_larger_datasets_is_the_limit_or_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_load("one", size=300 * MB)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda: 1000 * MB)
+    assert disk_space.available_on_disk() == 1044 * MB
+    assert disk_space.how_to_have(600 * MB) == ""  # of the default, 650 MB
+    assert disk_space.how_to_have(700 * MB - 1) == "set the limit with octavo cache limit 700MB"
+    disk_space.set_limit(10_000 * MB)
+    assert disk_space.how_to_have(1000 * MB) == ""
+    free = f"free 56 MB of disk space in {cache.datasets_directory()}"
+    assert disk_space.how_to_have(1100 * MB) == free
+    disk_space.set_limit(400 * MB)
+    assert disk_space.how_to_have(1100 * MB) == f"{free} and set the limit with octavo cache limit 1100MB"
+
+
+@pytest.mark.usefixtures("place")
+def test_the_message_names_what_limits_the_datasets_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, workload = make_cells(small_plan()), find("pgbench")
+    copy = max(bytes_of_copy(workload, cell.levels) for cell in cells)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda: 2**50)
+    disk_space.set_limit(400 * MB)
+    told = way_out_of_room(workload, cells, 700 * MB)
+    limits = f"the cache's limit is 400 MB, 1024 TB of disk space is free, and a trial's copy takes {human_size(copy)}"
+    assert told.startswith(f" ({limits}); set the limit with octavo cache limit ")
+    disk_space.set_limit(2**49)
+    assert told != way_out_of_room(workload, cells, 700 * MB)
+    assert way_out_of_room(workload, cells, 700 * MB).endswith("start another one")
+
+
+@pytest.mark.usefixtures("place")
 def test_a_load_is_held_until_it_is_released() -> None:
     load = make_load("one")
     with Journal() as journal:
@@ -123,6 +157,61 @@ def test_a_load_in_the_making_is_not_there_yet_and_nobody_waits_who_only_looks()
     make_load("one")
     with cache.exclusively("one"):
         assert cache.hold("one", wait=False) is None
+
+
+def locks(place: Path) -> list[str]:
+    return sorted(path.name for path in (place / "datasets").glob(".*.lock"))
+
+
+def test_the_file_of_a_lock_goes_with_its_load(place: Path) -> None:
+    load = make_load("one")
+    cache.hold("one")
+    assert cache.is_used("one") and not cache.is_used("never made")
+    assert locks(place) == [".one.lock"]
+    cache.release("one")
+    with Journal() as journal:
+        cache.remove(load, journal)
+    assert locks(place) == []
+    with pytest.raises(OctavoError, match="the disk is full"), cache.exclusively("failed"):
+        raise OctavoError("the disk is full")
+    assert locks(place) == []
+    make_load("kept")
+    cache.hold("kept")
+    (place / "datasets/.killed.lock").touch()
+    with cache.exclusively("in the making"):
+        (place / "datasets/.left.lock").touch()
+        cache.remove_left_locks()
+        assert locks(place) == [".in the making.lock", ".kept.lock"]
+    cache.release("kept")
+
+
+def test_who_waits_for_a_lock_whose_file_is_removed_locks_the_next_one(place: Path) -> None:
+    """Two that lock different files of the same name would both make the load."""
+    inside: list[str] = []
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with cache.exclusively("one"):
+            inside.append("waited")
+            entered.set()
+            assert leave.wait(60)
+
+    with cache.exclusively("one"):
+        first = cache.datasets_directory() / ".one.lock"
+        number = first.stat().st_ino
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        blocked = re.compile(rf"-> FLOCK .*:{number} ", re.MULTILINE)
+        deadline = time.monotonic() + 60
+        while not blocked.search(Path("/proc/locks").read_text()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert inside == []
+    assert entered.wait(60)
+    with pytest.raises(OctavoError, match="one is in use"), cache.exclusively("one", wait=False):
+        inside.append("a third one at the same time")
+    leave.set()
+    waiting.join(60)
+    assert (inside, locks(place)) == (["waited"], [])
 
 
 # For each requested step it forks a child, which is killed there, and reports its end.

@@ -24,7 +24,7 @@ from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Facts
 from octavo.errors import HostError
 from octavo.host.block_devices import disks_below
-from octavo.iotop.diskstats import DiskTotals
+from octavo.host.diskstats import DiskTotals
 from octavo.postgres.own_connection import NO_PASSWORDS
 
 MB = 1024**2
@@ -171,8 +171,9 @@ def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path
 
 
 def test_live_facts_are_differences() -> None:
-    before = LiveCounters(10.0, DiskTotals(100, 1000, 0, 0), 5, ServerCounters(10, 80, 0), 1000, 500)
-    after = LiveCounters(12.0, DiskTotals(300, 9000, 4, 40), 25, ServerCounters(110, 880, 200), 3000, 2000)
+    before = LiveCounters(10.0, DiskTotals(100, 1000, 0, 0, busy_ms=500), 5, ServerCounters(10, 80, 0), 1000)
+    used = DiskTotals(300, 9000, 4, 40, busy_ms=2000)
+    after = LiveCounters(12.0, used, 25, ServerCounters(110, 880, 200), 3000)
     facts = Facts(live_facts(before, after, "vda"))
     assert facts["live.device.reads_per_second"].value == 100.0
     assert facts["live.server.reads_per_second"].value == 50.0

@@ -15,8 +15,8 @@ from octavo.doctor.engine import Result, examine
 from octavo.doctor.facts import Fact, Facts, read_facts
 from octavo.doctor.rules import RULES
 from octavo.doctor.storage_volumes import volumes_of
+from octavo.host.diskstats import DiskTotals
 from octavo.host.mounts import Mount
-from octavo.iotop.diskstats import DiskTotals
 
 CASES = Path(__file__).parents[1] / "doctor_cases"
 VOLUMES: dict[str, Any] = json.loads((CASES / "bare-metal-volumes.json").read_text())["facts"]
@@ -208,8 +208,9 @@ def test_a_link_in_place_of_pg_tblspc_is_not_followed(directory: Path, tmp_path:
 
 
 def test_the_disk_of_each_volume_is_counted() -> None:
-    before = LiveCounters(10.0, None, None, None, None, disks={"sda": DiskTotals(0, 0, 0, 0)}, busy={"sda": 0})
-    after = LiveCounters(12.0, None, None, None, None, disks={"sda": DiskTotals(200, 0, 20, 0)}, busy={"sda": 1500})
+    before = LiveCounters(10.0, None, None, None, None, disks={"sda": DiskTotals(0, 0, 0, 0)})
+    used = DiskTotals(200, 0, 20, 0, busy_ms=1500)
+    after = LiveCounters(12.0, None, None, None, None, disks={"sda": used})
     facts = Facts(live_facts(before, after, None, {1: "sda", 2: "sdb", 3: None}))
     assert facts["volume.1.live.device.reads_per_second"].value == 100.0
     assert facts["volume.1.live.device.busy_share"].value == 0.75

@@ -1,6 +1,7 @@
 """The readers of /proc and of counters on planted files, and the catalogue of instruments."""
 
 import os
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tests.unit.planted import machine, plant, target
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.procfs import ProcFile
-from octavo.instruments import OPTIONAL, instruments
+from octavo.instruments import OPTIONAL, instruments, perf_events
 from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.cpu import INSTRUMENT as CPU
 from octavo.instruments.cpus import INSTRUMENT as CPUS
@@ -274,6 +275,29 @@ def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
     reader.close()
     assert after[None]["load_misses"] - before[None]["load_misses"] >= 64
     assert "nonsense" not in after[None]
+
+
+def test_an_event_without_a_counter_is_missing_with_the_reason_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes of perf_event_open's descriptors: the count, the time enabled, the time with a counter."""
+    readings = {"loads": (5, 2000, 1000), "load_misses": (0, 2000, 0), "store_misses": (0, 0, 0)}
+
+    def open_event(event: Event, **_: object) -> int:
+        reading, writing = os.pipe()
+        os.write(writing, struct.pack("=QQQ", *readings[("loads", "load_misses", "store_misses")[event.config]]))
+        os.close(writing)
+        return reading
+
+    def no_children(*_: object) -> list[int]:
+        return []
+
+    monkeypatch.setattr(perf_events, "open_event", open_event)
+    events = {name: Event(SOFTWARE, number) for number, name in enumerate(readings)}
+    alone = Target(nothing, 180000, None, os.getpid(), None)
+    monkeypatch.setattr("octavo.instruments.tlb.child_pids", no_children)
+    reader = Tlb(events).open(alone)
+    assert reader.read() == {None: {"loads": 10.0, "store_misses": 0.0}}
+    assert reader.lacking() == "no counter of the CPU was free for load_misses"
+    reader.close()
 
 
 def test_no_two_instruments_share_a_metric() -> None:

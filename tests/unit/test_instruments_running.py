@@ -83,6 +83,19 @@ def test_a_server_on_a_busy_disk_has_a_minute_before_the_run(server: Server, con
     assert connection.closed
 
 
+class Lacking(Counting):
+    """Has no value of one of its events."""
+
+    def open(self, target: Target) -> Reader:
+        return Reader(lambda: {None: {"reads": 1.0}}, lacking=lambda: "no counter was free for misses")
+
+
+def test_what_a_reading_lacks_is_a_fact_of_the_trial(server: Server) -> None:
+    clock = FakeClock()
+    with InstrumentSet({"database": Lacking(clock)}, print).start(server, running=clock) as watching:
+        assert watching.finish(WorkloadResult((), 1.0, 1)).off["database"] == "no counter was free for misses"
+
+
 class Recording:
     """An instrument that runs from its start to its stop, as perf record does."""
 

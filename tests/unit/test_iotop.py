@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from octavo.errors import HostError
+from octavo.host.diskstats import DiskTotals
 from octavo.host.journal import Journal
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
 from octavo.iotop.activity import Activity, ProcessActivity, doing_of
-from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
 from octavo.iotop.monitor import RequestMonitor

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.errors import UsageError
+from octavo.host.diskstats import DiskTotals, parse_diskstats
 from octavo.host.page_stack import page_stack
 from octavo.iotop.devices import device_name, disks_below, find_disk, without_queue
-from octavo.iotop.diskstats import DiskTotals, parse_diskstats
 from octavo.iotop.from_proc import FromProc
 from octavo.iotop.process_info import ProcessInfo, ProcessLookup
 from octavo.iotop.request_source import RequestCount, kernel_number
@@ -26,7 +26,7 @@ def test_diskstats_of_every_age(numbers: list[int]) -> None:
     (name, found), *more = parse_diskstats("254 0 vda " + " ".join(map(str, numbers)) + "\n1 0 short 1\n").items()
     assert name == "vda" and not more
     assert (found.reads, found.read_bytes, found.writes) == (numbers[0], numbers[2] * 512, numbers[4])
-    assert found.written_bytes == numbers[6] * 512
+    assert (found.written_bytes, found.busy_ms) == (numbers[6] * 512, numbers[9])
     assert found.discards == (numbers[11] if len(numbers) > 13 else None)
     assert found.since(found) == DiskTotals(0, 0, 0, 0, *([None] * 2 if found.discards is None else [0, 0]))
 

@@ -82,6 +82,14 @@ def test_what_is_no_volume_is_refused(level: str) -> None:
         check_device(level)
 
 
+@pytest.mark.parametrize("level", ["gp2:1000,credits=5000", "gp2:2000,credits=0"])
+def test_a_volume_without_a_burst_has_no_credits(level: str) -> None:
+    with pytest.raises(UsageError, match="a gp2 volume of 1000 GB or more has no credits") as refused:
+        check_device(level)
+    assert str(refused.value).endswith(f"write {level.partition(',')[0]}")
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize("level", ["raid0:6/64kB", "md0", "stripe:4", "dm-1"])
 def test_what_is_meant_as_an_array_is_told_the_way_out(level: str) -> None:
     with pytest.raises(UsageError, match=r"put OCTAVO_HOME on one .* count-stripes$") as refused:

@@ -1,8 +1,12 @@
 """What a dry run reports on connections that grow until something is killed."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from octavo.workloads.oom import Oom
+from octavo.workloads.oom import Oom, recovery
 
 LEVELS = {
     "database": "480MB", "shared_buffers": "512MB", "memory": "768MB", "most_connections": "400", "zram_swap": "none",
@@ -32,3 +36,19 @@ def test_sessions_that_hold_hash_tables_and_a_neighbour_leave_room_for_fewer() -
     holding = {**LEVELS, "holds": "hash", "settings.work_mem": "4MB", "settings.hash_mem_multiplier": "1.5"}
     assert Oom().seconds_asked(holding) == pytest.approx(plain / 3)
     assert Oom().seconds_asked({**LEVELS, "settings.work_mem": "64MB"}) == plain  # no session holds one
+
+
+def test_a_killed_postmaster_is_started_again_with_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of recovery is one with this shared_buffers, and not with the default."""
+    started: list[tuple[dict[str, str], Path]] = []
+
+    def start(_: object, __: object, settings: dict[str, str], *___: object, log: Path) -> None:
+        started.append((settings, log))
+
+    monkeypatch.setattr(recovery.cluster, "start", start)
+    arguments = ("postgres", "-D", Path("/data"), "-c", "shared_buffers=1GB", "-c", "huge_pages=off")
+    server: Any = SimpleNamespace(
+        build=None, directory=Path("/data"), log=Path("/log"), journal=None, account=None, arguments=arguments
+    )
+    recovery._started_again(server)  # pyright: ignore[reportPrivateUsage]
+    assert started == [({"shared_buffers": "1GB", "huge_pages": "off"}, Path("/log.again"))]

@@ -168,6 +168,7 @@ def test_what_a_shell_would_read_is_read(line: str, name: str, level: str) -> No
         ("UPDATE_PCT=101", "allowed: whole numbers from 0 to 100"),
         ("RUN_TIME=0", "from 1 to 86400"),
         ("RUN_TIME=$((1/0))", "division by zero"),
+        ("RUN_TIME=$((010 * 60))", "010 .* is octal in a shell"),  # 480 s to PGIO
         ("RUN_TIME=$((1+))", "is expected"),
         ("RUN_TIME=$(((1))", "unbalanced"),
         ("DBNAME=a\nCONNECT_STRING=b", "^pgio.conf: CONNECT_STRING leads to the database 'b' and DBNAME is 'a'"),

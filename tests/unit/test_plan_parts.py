@@ -109,8 +109,10 @@ def test_cells_on_the_baseline_s_own_dataset_cost_nothing() -> None:
     sizes = {cell.dataset: 10 for cell in cells}
     assert (len(cells), len(sizes)) == (5, 3)
     assert parts_of_round(cells, sizes, 30) == [cells]
-    with pytest.raises(HostError, match="make room"):
+    with pytest.raises(HostError, match="make room, or choose smaller datasets"):
         parts_of_round(cells, sizes, 29)
+    with pytest.raises(HostError, match=r"room for 29 B \(why\); do that for 30, or choose smaller datasets"):
+        parts_of_round(cells, sizes, 29, lambda needed: f" (why); do that for {needed}")
 
 
 def test_forty_two_datasets_are_parted_quickly() -> None:

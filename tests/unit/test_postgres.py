@@ -30,6 +30,14 @@ def test_the_query_with_the_highest_floor_serves(version: int) -> None:
     assert ("pg_stat_checkpointer" in text) == (version >= 170000)
 
 
+@pytest.mark.parametrize(("version", "done"), [(150000, False), (170004, False), (180000, True), (190000, True)])
+def test_skipped_checkpoints_do_not_count_where_the_server_counts_those_that_were_done(
+    version: int, done: bool
+) -> None:
+    text = sql.load("checkpointer", version)
+    assert ("SELECT num_done::float8 AS checkpoints" in text) == done
+
+
 def test_a_query_that_is_not_there_is_named() -> None:
     with pytest.raises(KeyError, match="nothing"):
         sql.load("nothing", 180000)

@@ -18,8 +18,13 @@ from octavo.plan.presets import find_plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.datasets.spec import UNVACUUMED
 from octavo.workloads.base import MeasuresAfterwards
-from octavo.workloads.scan import ceiling, table
+from octavo.workloads.scan import (
+    _observations,  # pyright: ignore[reportPrivateUsage]
+    ceiling,
+    table,
+)
 from octavo.workloads.scan import query as queries
+from octavo.workloads.scan.query import Scan
 
 SCAN = workloads.find("scan")
 LEVELS = {
@@ -193,3 +198,13 @@ def test_a_version_without_asynchronous_reads_cannot_be_crossed_with_their_metho
 def test_it_measures_the_limit_after_the_instruments_have_stopped() -> None:
     assert isinstance(SCAN, MeasuresAfterwards)
     assert not isinstance(workloads.find("pgbench"), MeasuresAfterwards)
+
+
+def test_lossy_blocks_are_those_of_all_processes_of_a_parallel_scan() -> None:
+    """PostgreSQL 18 reports those of the workers separately."""
+    workers = [{"Worker Number": 0, "Lossy Heap Blocks": 40}, {"Worker Number": 1, "Lossy Heap Blocks": 60}]
+    blocks = {f"Shared {kind} Blocks": 0 for kind in ("Read", "Hit", "Dirtied", "Written")}
+    heap = {"Node Type": "Bitmap Heap Scan", "Lossy Heap Blocks": 50, "Workers": workers}
+    plan = {"Node Type": "Gather", **blocks, "Plans": [heap]}
+    found = _observations(Scan(0.0, 1.0, plan, None), 8192)
+    assert {one.metric: one.value for one in found}["lossy_heap_blocks"] == 150.0

@@ -1,5 +1,7 @@
 """pgbench's complete log, the mix of the five transactions, and the kernel's threads that make huge pages."""
 
+import tracemalloc
+from array import array
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,6 +52,24 @@ def test_the_log_of_every_transaction_tells_the_tail(
     gap = max((later - end for end, later in pairwise(ends)), default=0.0)
     assert found["longest_gap_ms"] == pytest.approx(gap, abs=0.02)
     assert found["latency_samples"] == len(lines)
+
+
+def test_a_long_log_is_sorted_without_a_list_of_its_numbers() -> None:
+    """Two hundred million transactions are allowed: lists of their latencies and moments would take 13 GB."""
+    count = 100_000
+    numbers = array("d", (float(number * 7919 % count) for number in range(count)))
+    script = pgbench_log.FinishedTransactions(numbers, array("d", (number / 1e3 for number in numbers)))
+    pgbench_log.tail([script])  # imports
+    tracemalloc.start()
+    try:
+        found = {one.metric: one.value for one in pgbench_log.tail([script])}
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 24 * count
+    assert (found["latency_max_ms"], found["latency_samples"]) == (count - 1, count)
+    assert found["latency_p50_ms"] == count / 2 - 1
+    assert found["longest_gap_ms"] == pytest.approx(1.0)
 
 
 def test_failed_transactions_have_no_latency(tmp_path: Path) -> None:

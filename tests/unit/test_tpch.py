@@ -212,6 +212,26 @@ def test_repetitions_are_kept_apart_and_have_totals() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("plan", "is_parallel", "share"),
+    [
+        ({"Plan": {"Node Type": "Gather", "Workers Launched": 3}}, True, 0.125),  # of four processors
+        ({"Plan": {"Node Type": "Gather", "Workers Planned": 1}}, True, 0.25),
+        (PLAN, True, 0.5),
+        (None, False, 0.5),
+        (None, True, None),
+    ],
+)
+def test_the_share_of_the_cpu_needs_the_number_of_workers(
+    plan: dict[str, Any] | None, is_parallel: bool, share: float | None
+) -> None:
+    power = queries.Power({**LEVELS, "queries": "1", "repetitions": "1"}, References("0.37", None))
+    used = replace(usage.between(EARLY, LATE), processors=8)
+    power.add(1, 1, Ran(2.0, (("1",),), plan, used, is_parallel), "same")
+    found = numbers(power.result(2.0, restarts=0).observations, "server_cpu_share")
+    assert found == ({} if share is None else {("q1", 1): share})
+
+
 def test_short_queries_are_repeated_and_the_total_is_of_the_runs_that_all_have() -> None:
     levels = {**LEVELS, "repetitions": "1", "min_time": "2s"}
     power = queries.Power(levels, References("0.37", None))
@@ -227,6 +247,16 @@ def test_short_queries_are_repeated_and_the_total_is_of_the_runs_that_all_have()
         (None, 1): 3.25
     }
     assert numbers(result.observations, "seconds_median") == {("q6", 1): 0.75}
+
+
+def test_the_totals_are_of_the_repetitions_in_which_every_query_has_run() -> None:
+    """In slices a query ends when half of the cells have enough of it, which may be fewer than `repetitions`."""
+    power = queries.Power({**LEVELS, "repetitions": "3"}, References("0.37", None))
+    for number, runs in {1: (2.0, 1.0, 4.0), 6: (0.5, 0.75)}.items():
+        for repetition, seconds in enumerate(runs, 1):
+            power.add(number, repetition, ran(seconds), "same")
+    seconds = numbers(power.result(10.0, restarts=0).observations, "seconds")
+    assert {key: value for key, value in seconds.items() if key[0] is None} == {(None, 1): 2.5, (None, 2): 1.75}
 
 
 def test_a_query_that_takes_no_time_is_not_repeated_for_ever() -> None:
@@ -466,9 +496,12 @@ def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: py
     def open_session(server: object, levels: object) -> SimpleNamespace:
         return SimpleNamespace(begin=begin, timeout=1.0)
 
+    def query(name: str) -> list[dict[str, int]]:
+        return [{"read_bytes": 0, "clients": 0}]
+
     monkeypatch.setattr(queries, "drop_caches", drop_caches)
     monkeypatch.setattr(queries, "open_session", open_session)
-    server: Any = SimpleNamespace(directory=Path("/data"), restart=restart)
+    server: Any = SimpleNamespace(directory=Path("/data"), restart=restart, query=query)
     power = queries.Power(LEVELS, References("0.37", None))
     pieces = queries.QueryPieces(server, {**LEVELS, "cache": "cold"}, power, None)
     for repetition in (1, 2, 3):
@@ -476,6 +509,48 @@ def test_a_cold_trial_tells_the_most_that_was_left_in_the_caches(monkeypatch: py
     power.add(6, 1, ran(1.0), "same")
     facts = pieces.result().facts
     assert (facts["restarts"], facts["caches_emptied_by"], facts["cached_bytes_left"]) == (3, "posix_fadvise", 8192)
+
+
+@pytest.mark.parametrize(
+    ("counter", "device", "facts"),
+    [
+        ((500, 7700), (0, 4096, 0, 0, 0, 0), {"cold_requested_bytes": 7200, "cold_device_read_bytes": 8192}),
+        ((500, 7700), None, {"cold_requested_bytes": 7200}),
+        ((500, 40), (0, 4096, 0, 0, 0, 0), {"cold_device_read_bytes": 8192}),  # the counters were reset
+    ],
+)
+def test_a_cold_trial_counts_what_its_restarts_hide_from_the_instruments(
+    monkeypatch: pytest.MonkeyPatch, counter: tuple[int, int], device: tuple[int, ...] | None, facts: dict[str, int]
+) -> None:
+    readings, clients = iter(counter), iter((1, 0))
+
+    def query(name: str) -> list[dict[str, int]]:
+        return [{"clients": next(clients)} if name == "other_clients" else {"read_bytes": next(readings)}]
+
+    def restart(meanwhile: object) -> None:
+        """Nothing is restarted."""
+
+    def end(seconds: float) -> Ran:
+        return replace(ran(seconds), used=usage.QueryUsage(seconds, 0.0, 0.0, device))
+
+    def begin(server: object, query: object) -> SimpleNamespace:
+        return SimpleNamespace(end=end, cpu=0.0)
+
+    def open_session(server: object, levels: object) -> SimpleNamespace:
+        return SimpleNamespace(begin=begin, timeout=1.0, connection=SimpleNamespace(close=lambda: None))
+
+    def check(*_: object) -> str:
+        return "same"
+
+    monkeypatch.setattr(queries, "open_session", open_session)
+    server: Any = SimpleNamespace(restart=restart, query=query)
+    expected: Any = SimpleNamespace(check=check)
+    levels = {**LEVELS, "cache": "cold"}
+    pieces = queries.QueryPieces(server, levels, queries.Power(levels, expected), None)
+    for number in (1, 6):
+        pieces.begin((f"q{number}", 1)).end(1.0).keep()
+    found = pieces.result().facts
+    assert {name: value for name, value in found.items() if name.startswith("cold_")} == facts
 
 
 def test_the_shortest_run_is_one_of_as_many_in_every_cell() -> None:

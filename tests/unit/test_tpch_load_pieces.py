@@ -15,8 +15,9 @@ from octavo.postgres.wal_contents import Position, WalContents
 from octavo.workloads.tpch import generator
 from octavo.workloads.tpch.load_pieces import LoadPieces, RunningStep
 from octavo.workloads.tpch.load_run import LoadRecord
-from octavo.workloads.tpch.loading import LoadStep, opened
-from octavo.workloads.tpch.usage import QueryUsage, UsageSnapshot
+from octavo.workloads.tpch.loading import Loading, LoadStep, StepWork, opened
+from octavo.workloads.tpch.query import Session
+from octavo.workloads.tpch.usage import QueryUsage, UsageSnapshot, observations
 
 
 @dataclass
@@ -26,9 +27,9 @@ class Load:
     step: Callable[[], object]
     session: Any = None
 
-    def run(self, name: str) -> float:
+    def run(self, name: str) -> StepWork:
         self.step()
-        return 0.0
+        return StepWork(processes=((3, 2.0),))
 
 
 def step_of(step: Callable[[], object], session: Any = None) -> RunningStep:
@@ -90,7 +91,9 @@ def test_a_step_has_the_time_of_its_slices_and_no_share_of_the_device_that_all_c
     assert (run.seconds, steps.enough("load.copy")) == (10.0, False)
     run.keep()
     assert (steps.enough("load.copy"), steps.enough("load.pkey")) == (True, False)
-    assert found == [(LoadStep("copy", 10.0, None), QueryUsage(seconds=10.0, cpu=4.0, waited=0.5, device=None))]
+    assert found == [
+        (LoadStep("copy", 10.0, None, (), ((3, 2.0),)), QueryUsage(seconds=10.0, cpu=4.0, waited=0.5, device=None))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,4 +163,37 @@ def test_a_load_analyses_with_the_target_of_its_cell_and_not_of_the_dataset_that
     workload.fill(server, few)
     assert executed == []
     with opened(server, many, "off"):
-        assert executed == [("SELECT set_config(%s, %s, false)", ("default_statistics_target", "1000"))]
+        assert executed[0] == ("SELECT set_config(%s, %s, false)", ("default_statistics_target", "1000"))
+
+
+def test_a_step_could_use_a_processor_for_each_worker_that_its_statements_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three statements of 2 s each the second builds its index with two workers: on three processors 3.3 s of CPU
+    were 33 % of the 10 s, and not 55 % of 6 s."""
+    clock = iter(float(second) for second in range(0, 100, 2))
+    message = 'building index "i" on table "t" with request for 2 parallel workers'
+
+    class Connection:
+        """Reports the workers of the second statement."""
+
+        def __init__(self) -> None:
+            self.executed: list[bytes] = []
+            self.handlers: list[Callable[[object], None]] = []
+
+        def add_notice_handler(self, handler: Callable[[object], None]) -> None:
+            self.handlers.append(handler)
+
+        def execute(self, statement: bytes) -> None:
+            self.executed.append(statement)
+            if len(self.executed) == 2:
+                self.handlers[0](SimpleNamespace(message_primary=message))
+
+    connection: Any = Connection()
+    rows: Any = None
+    now = SimpleNamespace(perf_counter=lambda: next(clock))
+    monkeypatch.setattr("octavo.workloads.tpch.loading.time", now)
+    monkeypatch.setattr("octavo.workloads.tpch.loading._STATEMENTS", {"pkey": ("a", "b", "c")})
+    work = Loading(Session(connection, "off"), rows).run("pkey")
+    assert work.processes == ((1, 2.0), (3, 2.0), (1, 2.0))
+    used = QueryUsage(seconds=6.0, cpu=3.3, waited=0.0, device=None, processors=3)
+    found = {one.metric: one.value for one in observations(used, "load.pkey", 1, processes=work.processes)}
+    assert found["server_cpu_share"] == pytest.approx(0.33)

@@ -61,6 +61,7 @@ def told(text: str, problem: str = "") -> WorkloadResult:
 
 COLD = {"cache": "cold", "shared_buffers": "128MB"}
 LIMITED = {"database_bytes": 2 * GB, "memory_limit_bytes": 512 * MB}
+RESTARTED = {"database_bytes": 1 * GB, "restarts": 9, "cold_requested_bytes": 6 * GB}
 CRASH = (
     "2025-01-02 03:04:05.678 UTC [9] postmaster LOG:  client backend (PID 77) was terminated by signal 9: Killed\n"
     "2025-01-02 03:04:05.678 UTC [9] postmaster LOG:  terminating any other active server processes\n"
@@ -149,6 +150,13 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
         "only 0 B of 300 MB",
     ),
     (
+        "cache_state",
+        evidence(levels=COLD, facts=RESTARTED | {"cold_device_read_bytes": 50 * MB}, around={"own_read_bytes": GB}),
+        "cold, yet only 50 MB of 6 GB",
+    ),
+    ("cache_state", evidence(levels=COLD, facts=RESTARTED), "cold, yet only 0 B of 6 GB"),
+    ("memory_limit", evidence(levels=COLD, facts=LIMITED | RESTARTED), "only 0 B were read"),
+    (
         "buffer_misses",
         evidence({"riops": 877.0, "liops": 1_444_751.0}, levels={"cache": "warm", "shared_buffers": "4800MB"}),
         "877 blocks a second were read, 0.061%",
@@ -201,6 +209,15 @@ BELIEVED: list[tuple[str, Evidence]] = [
     ("direct reads", evidence(around={"own_read_bytes": GB}, settings={"debug_io_direct": "data, wal"})),
     ("small WAL blocks are read first", evidence({"wal_bytes": 100.0 * MB}, around={"own_read_bytes": 150 * MB})),
     ("cold, and read", evidence({"block_read_bytes": 3.0 * GB}, levels=COLD, around={"own_read_bytes": GB})),
+    ("restarted cold, and read", evidence(levels=COLD, facts=RESTARTED | {"cold_device_read_bytes": 70 * MB})),
+    (
+        "a database read often by a server that was restarted twice counts twice",
+        evidence(
+            levels=COLD,
+            facts=RESTARTED | {"restarts": 2, "cold_requested_bytes": 9 * GB, "cold_device_read_bytes": 21 * MB},
+        ),
+    ),
+    ("cold, and nobody counted what was asked for", evidence(levels=COLD, facts=FACTS | {"restarts": 9})),
     ("cold, and nearly nothing asked for", evidence({"block_read_bytes": 8.0 * MB}, levels=COLD)),
 ]  # fmt: skip
 

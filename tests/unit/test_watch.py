@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.unit.test_sampler import Counting, FakeClock
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.instruments import instruments
-from octavo.instruments.base import Sampled
+from octavo.instruments.base import Reader, Sampled
 from octavo.instruments.figures import Gauge, Rate, Ratio
 from octavo.instruments.target import Rows, Target
 from octavo.watch.connect import connect
@@ -121,3 +123,25 @@ def test_a_server_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch) -> None
     monitor = ServerMonitor(target(), SERVER, gone=lambda: True)
     with pytest.raises(OctavoError, match="no longer responds"):
         monitor.sample()
+
+
+def test_a_server_that_is_too_busy_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems: list[Exception] = [psycopg.errors.QueryCanceled("canceling statement due to statement timeout")] * 2
+
+    class Slow(Counting):
+        """Cannot be opened at first."""
+
+        def open(self, target: Target) -> Reader:
+            if problems:
+                raise problems.pop()
+            return super().open(target)
+
+    clock = FakeClock()
+    monkeypatch.setattr("octavo.watch.snapshot.instruments", lambda: {"processes": Slow(clock)})
+    monitor = ServerMonitor(target(), SERVER, gone=lambda: False, clock=clock)
+    reason = "the server did not answer in time: canceling statement due to statement timeout"
+    assert monitor.sample().blind == {"processes": reason}
+    assert monitor.sample().blind == {}
+    clock.time += 2
+    assert monitor.sample().value("reads") == 10.0
+    monitor.close()

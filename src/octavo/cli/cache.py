@@ -83,7 +83,7 @@ def remove_datasets(
     from octavo.errors import OctavoError
     from octavo.host.journal import Journal
     from octavo.host.lock import host_lock
-    from octavo.postgres.datasets.cache import is_used, remove
+    from octavo.postgres.datasets.cache import is_used, remove, remove_left_locks
     from octavo.units import human_size
     from octavo.vm import images
 
@@ -111,6 +111,7 @@ def remove_datasets(
             bytes_freed += images.remove(image, journal)
             removed += 1
             print(f"removed {image.name}")
+        remove_left_locks()
     total = len(chosen) + len(machines)
     print(f"{removed} of {total} removed, {human_size(bytes_freed)} freed")
     if removed < total:

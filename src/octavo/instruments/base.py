@@ -36,11 +36,13 @@ class NotAskedError(UnavailableError):
 class Reader:
     """An opened instrument: `read` takes a reading, `close` releases its resources.
 
-    `read` raises UnavailableError if no more readings are possible in this run.
+    `read` raises UnavailableError if no more readings are possible in this run. `lacking`: what the last reading lacks,
+    and why; None if it is complete.
     """
 
     read: Callable[[], Reading]
     close: Callable[[], None] = lambda: None
+    lacking: Callable[[], str | None] = lambda: None
 
 
 @runtime_checkable

@@ -1,6 +1,7 @@
 """Checkpoints and the background writer: which process wrote the dirty buffers, and how long it took.
 
-Source: pg_stat_bgwriter, from 17 on also pg_stat_checkpointer ("The Cumulative Statistics System").
+Source: pg_stat_bgwriter, from 17 on also pg_stat_checkpointer ("The Cumulative Statistics System"). Before 18, skipped
+checkpoints count, too.
 """
 
 from octavo.instruments.base import Reader

@@ -43,10 +43,27 @@ def open_event(event: Event, *, pid: int = -1, cpu: int = -1, inherit: bool = Fa
     )  # fmt: skip
 
 
-def read_event(descriptor: int) -> float:
-    """The count of the event, children included, scaled up if the counter was shared with others."""
-    count, enabled, running = struct.unpack("=QQQ", os.read(descriptor, 24))
-    return float(count) if not 0 < running < enabled else count * enabled / running
+@dataclass(frozen=True, slots=True)
+class EventCount:
+    """A reading of an event: its count, and the nanoseconds in which its process ran, with a counter or without one,
+    and those with a counter."""
+
+    count: int
+    enabled: int
+    running: int
+
+    @property
+    def scaled(self) -> float | None:
+        """The count, scaled up if the counter was shared with others; None if the event never got a counter while its
+        process ran. A process that did not run has had none of its events."""
+        if self.running:
+            return self.count * max(1.0, self.enabled / self.running)
+        return None if self.enabled else 0.0
+
+
+def read_event(descriptor: int) -> EventCount:
+    """Reads the event, children included."""
+    return EventCount(*struct.unpack("=QQQ", os.read(descriptor, 24)))
 
 
 def attach(descriptor: int, program: int) -> None:

@@ -1,7 +1,6 @@
 """The instruments of a run: started before each measured part, stopped after it, and off if unavailable."""
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from octavo.instruments.target import Rows, Target
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres import sql
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.leaving import wait_for_clients_to_leave
 from octavo.series import Series
 from octavo.text import one_line
 from octavo.workloads.base import WorkloadResult
@@ -35,7 +35,6 @@ _DEVICE = "device"
 _PROFILE = "profile"
 
 _NO_WORK = WorkloadResult((), 0.0, 0)
-_LEAVING_SECONDS = 5.0
 # A query of an instrument takes milliseconds. A query that waits longer than this is dropped.
 _STATEMENT_TIMEOUT = "500ms"
 # Waiting before the measured run does not affect it, and on a disk that others keep busy reading catalogs takes longer.
@@ -44,8 +43,8 @@ _STARTING_TIMEOUT = "60s"
 
 @dataclass(frozen=True, slots=True)
 class InstrumentResults:
-    """The results of the instruments in a trial. `off` names those that failed during it, `missed` counts refused
-    readings of each."""
+    """The results of the instruments in a trial. `off` names those that failed during it, or whose last reading lacked
+    something, with the reason; `missed` counts refused readings of each."""
 
     observations: tuple[Observation, ...]
     series: tuple[Series, ...]
@@ -155,7 +154,7 @@ class RunningInstruments:
         seconds = sampler.clock.now() - sampler.began
         off: dict[str, str] = {}
         try:
-            if remaining := _wait_for_clients_to_leave(self._target.query):
+            if remaining := wait_for_clients_to_leave(self._target.query):
                 off["the server"] = (
                     f"clients that are still connected have not reported all their statistics: {remaining}"
                 )
@@ -167,8 +166,8 @@ class RunningInstruments:
         work = TrialWork(result.transactions, result.client_cpu_seconds)
         for recording in sampler.recordings:
             observations += recording.observations(work)
-            if recording.off is not None:
-                off[recording.name] = recording.off
+            if reason := recording.off or recording.reader.lacking():
+                off[recording.name] = reason
         observations += _stop_all(self._stops, result, off)
         series = [series for recording in sampler.recordings for series in recording.series()]
         missed = {recording.name: recording.missed for recording in sampler.recordings if recording.missed}
@@ -221,18 +220,6 @@ def _connected(server: Server, timeout: str) -> tuple[Target, psycopg.Connection
 
 def _limit(connection: psycopg.Connection[DictRow], timeout: str) -> None:
     connection.execute(f"SET statement_timeout = '{timeout}'".encode())
-
-
-def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> int:
-    """Waits until clients have left: a backend reports the rest of its statistics when it exits, shortly after its
-    client.
-
-    Returns how many are still connected when the time is up.
-    """
-    deadline = time.monotonic() + _LEAVING_SECONDS
-    while (clients := query("other_clients")[0]["clients"]) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return int(clients)
 
 
 def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation]:

@@ -7,19 +7,20 @@ children, so new backends count through the postmaster. A virtual machine often 
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from octavo.host.process_table import child_pids
 from octavo.instruments import perf_events
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, PerTransaction, Ratio, Reading, Total
-from octavo.instruments.perf_events import HARDWARE, Event, cache_event
+from octavo.instruments.perf_events import HARDWARE, Event, EventCount, cache_event
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
 _DATA_TLB, _INSTRUCTION_TLB = 3, 4
 _READ, _WRITE = 0, 1
 _ACCESS, _MISS = 0, 1
+_MOST_UNCOUNTED = 0.01
 
 EVENTS: Mapping[str, Event] = {
     "cycles": Event(HARDWARE, 0),
@@ -68,18 +69,40 @@ class Tlb:
         if not opened:
             raise UnavailableError(_reason(next(iter(refused.values()), None)))
 
+        not_counted: list[str] = []
+
         def read() -> Reading:
-            found: dict[str, float] = {}
+            counts: dict[str, list[EventCount]] = {}
             for name, descriptor in opened:
                 if name not in refused:
-                    found[name] = found.get(name, 0.0) + perf_events.read_event(descriptor)
+                    counts.setdefault(name, []).append(perf_events.read_event(descriptor))
+            found = {name: value for name, its in counts.items() if (value := together(its)) is not None}
+            not_counted[:] = [name for name in counts if name not in found]
             return {None: found}
+
+        def lacking() -> str | None:
+            return f"no counter of the CPU was free for {', '.join(not_counted)}" if not_counted else None
 
         def close() -> None:
             for _, descriptor in opened:
                 os.close(descriptor)
 
-        return Reader(read, close)
+        return Reader(read, close, lacking)
+
+
+def together(counts: Sequence[EventCount]) -> float | None:
+    """The sum over processes. None if those that never got a counter ran for more than a hundredth of the time of all:
+    then it would be that of a part.
+
+    >>> together([EventCount(100, 9000, 4500), EventCount(0, 10, 0), EventCount(0, 0, 0)])
+    200.0
+    >>> together([EventCount(100, 9000, 9000), EventCount(0, 1000, 0)]), together([EventCount(0, 5000, 0)])
+    (None, None)
+    """
+    uncounted = sum(one.enabled for one in counts if one.scaled is None)
+    if uncounted > _MOST_UNCOUNTED * sum(one.enabled for one in counts):
+        return None
+    return sum(one.scaled or 0.0 for one in counts)
 
 
 def _reason(error: OSError | None) -> str:

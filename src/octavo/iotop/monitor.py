@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from octavo.host.diskstats import read_diskstats
 from octavo.host.process_table import read_table, tree
 from octavo.iotop.activity import Activity, ProcessActivity
 from octavo.iotop.devices import device_name, whole_disks
-from octavo.iotop.diskstats import read_diskstats
 from octavo.iotop.process_info import IO_WORKER, ProcessInfo, ProcessLookup
 from octavo.iotop.process_io import AskedBytes
 from octavo.iotop.request_source import RequestSource

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from octavo.host.diskstats import DiskTotals
 from octavo.iotop.activity import ProcessActivity
-from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo, has_no_title
 from octavo.iotop.process_io import AskedOf, SystemCalls
 from octavo.iotop.request_source import Direction
@@ -109,7 +109,7 @@ class RequestSnapshot:
             "seconds": self.seconds,
             "source": self.source,
             "rows": [row.as_dict() for row in self.rows],
-            "devices": [{"device": name, **asdict(totals)} for name, totals in self.devices.items()],
+            "devices": [{"device": name, **_counted(totals)} for name, totals in self.devices.items()],
             "blind": [{"part": part, "reason": reason} for part, reason in self.blind.items()],
             "lost_events": self.lost_events,
             "cost_cpu_seconds": self.cost_seconds,
@@ -196,6 +196,11 @@ def busy_devices(
     zero = DiskTotals(0, 0, 0, 0)
     found = {name: now[name].since(before.get(name, zero)) for name in names if name in now}
     return {name: totals for name, totals in found.items() if totals.reads or totals.writes or totals.discards}
+
+
+def _counted(totals: DiskTotals) -> dict[str, int | None]:
+    """The requests and their bytes, by name."""
+    return {name: value for name, value in asdict(totals).items() if name != "busy_ms"}
 
 
 def _order(row: RequestRow) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ _MB = 1024**2
 EBS_REQUEST = 256 * 1024
 _BUCKET = 5.4e6
 _BURST = 3000.0
+_FIRST_WITHOUT_CREDITS = 1000  # GB: from there on the baseline is no less than the burst
 _ALLOWED = (
     "allowed: native, loop (a private device without limits), gp2:SIZE in GB with ,credits=N, gp3:IOPS/MBPS, sata-ssd, "
     "hdd, or iops=N,mbps=N (one or both)"
@@ -134,7 +135,12 @@ def _gp2(text: str) -> VolumeType | None:
     baseline = min(max(3.0 * size, 100.0), 16_000.0)
     slow, fast = 128.0 * _MB, 250.0 * _MB
     level = f"gp2:{size}" + (f",credits={int(credits)}" if match[2] else "")
-    if size >= 1000:
+    if size >= _FIRST_WITHOUT_CREDITS:
+        if match[2]:
+            raise UsageError(
+                f"a gp2 volume of {_FIRST_WITHOUT_CREDITS} GB or more has no credits: its baseline is {baseline:g} "
+                f"IOPS; write gp2:{size}"
+            )
         return VolumeType(level, DeviceLimits(baseline, fast), None, EBS_REQUEST)
     between = 170 < size < 334
     burst = Burst(_BURST, credits, _BUCKET, fast if between else None)

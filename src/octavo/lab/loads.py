@@ -13,7 +13,7 @@ from octavo.postgres.datasets import cache, disk_space
 from octavo.postgres.datasets.load import ensure_dataset, find_dataset, load_bytes
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
 from octavo.postgres.pinned import pinned_settings
-from octavo.units import parse_size
+from octavo.units import human_size, parse_size
 from octavo.workloads.base import FillsAlike, Levels, Workload
 
 
@@ -54,7 +54,21 @@ def bytes_of_copy(workload: Workload, levels: Levels) -> int:
 
 def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
     """The bytes that the loads may take together, in addition to the largest copy of a trial."""
-    return disk_space.available() - max(bytes_of_copy(workload, cell.levels) for cell in cells)
+    return disk_space.available() - _largest_copy(workload, cells)
+
+
+def way_out_of_room(workload: Workload, cells: Collection[Cell], needed: int) -> str:
+    """What limits these cells' loads, and how they can have `needed` bytes: the end of a message."""
+    copy = _largest_copy(workload, cells)
+    limit, free = human_size(disk_space.limit()), human_size(disk_space.free_bytes())
+    limits = f"the cache's limit is {limit}, {free} of disk space is free, and a trial's copy takes {human_size(copy)}"
+    # A run keeps the room that it had at its start.
+    how = disk_space.how_to_have(needed + copy) or "there is more room than at the start of this run: start another one"
+    return f" ({limits}); {how}"
+
+
+def _largest_copy(workload: Workload, cells: Collection[Cell]) -> int:
+    return max(bytes_of_copy(workload, cell.levels) for cell in cells)
 
 
 def find_load(build: Build, workload: Workload, levels: Levels, load: int) -> Dataset | None:

@@ -26,6 +26,7 @@ from octavo.lab.loads import (
     keep_only,
     loads_of,
     make_load,
+    way_out_of_room,
 )
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.runnable import cannot_run, class_here, missing_program, other_class
@@ -182,7 +183,12 @@ class PostgresBench:
         """As few parts as the space for datasets, and for servers that run at the same time, allows; see
         `plan.parts`."""
         sizes = {cell.dataset: bytes_of_load(self._workload, cell.levels) for cell in cells}
-        return [one for part in parts_of_round(cells, sizes, self.room) for one in self._parts_at_once(part)]
+
+        def way_out(needed: int) -> str:
+            return way_out_of_room(self._workload, cells, needed)
+
+        parts = parts_of_round(cells, sizes, self.room, way_out)
+        return [one for part in parts for one in self._parts_at_once(part)]
 
     def _parts_at_once(self, cells: Sequence[Cell]) -> list[list[Cell]]:
         """The part, or several if the cells of a condition take turns and cannot all run at the same time."""

@@ -32,7 +32,12 @@ def host_of_part(part: int) -> int:
     return part // PARTS_OF_A_HOST
 
 
-def parts_of_round(cells: Sequence[Cell], bytes_by_dataset: Mapping[str, int], room: int) -> list[list[Cell]]:
+def parts_of_round(
+    cells: Sequence[Cell],
+    bytes_by_dataset: Mapping[str, int],
+    room: int,
+    way_out: Callable[[int], str] = lambda needed: "; make room",
+) -> list[list[Cell]]:
     """The round's cells in parts whose datasets fit `room`, in bytes, at once; one part when all do.
 
     Every part has the baseline and the control of each condition in it, every other cell is in one part, and cells keep
@@ -40,7 +45,8 @@ def parts_of_round(cells: Sequence[Cell], bytes_by_dataset: Mapping[str, int], r
     *Near-optimal bin packing algorithms*, 1973). The same arguments give the same parts. `room` is for datasets alone:
     the caller subtracts the space of a trial's copy.
 
-    Raises HostError if a cell does not fit even alone with its baseline and control.
+    Raises HostError if a cell does not fit even alone with its baseline and control; `way_out` gets the bytes that its
+    datasets need, and returns the end of the message: what limits them, and how to change that.
     """
     if _bytes({cell.dataset for cell in cells}, bytes_by_dataset) <= room:
         return [list(cells)]
@@ -50,7 +56,7 @@ def parts_of_round(cells: Sequence[Cell], bytes_by_dataset: Mapping[str, int], r
             first = next(cell for cell in cells if cell.id in group.cells)
             raise HostError(
                 f"{first.id} needs {human_size(needed)} for its dataset and its baseline's, and there is room for "
-                f"{human_size(max(room, 0))}; make room, or choose smaller datasets"
+                f"{human_size(max(room, 0))}{way_out(needed)}, or choose smaller datasets"
             )
     # The largest first; a group whose datasets another one has anyway goes where that one is, at no cost.
     groups.sort(key=lambda group: -_bytes(group.datasets, bytes_by_dataset))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
+
 from octavo.errors import OctavoError
 from octavo.instruments import instruments
 from octavo.instruments.base import Sampled, UnavailableError
@@ -85,15 +87,25 @@ class ServerMonitor:
         self._server = server
         self._sampler = Sampler(clock)
         self._blind: dict[str, str] = {}
+        self._unopened: dict[str, Sampled] = {}
         self._looked = self._sampler.began
         self._backend = backend_cpu_seconds(target) or 0.0
         for name, instrument in instruments().items():
-            if not isinstance(instrument, Sampled):
-                continue
-            try:
-                self._sampler.add(name, instrument, instrument.open(target))
-            except UnavailableError as error:
-                self._blind[name] = str(error)
+            if isinstance(instrument, Sampled):
+                self._open(name, instrument)
+
+    def _open(self, name: str, instrument: Sampled) -> None:
+        """Opens an instrument, or notes why it is not available. If the server was too busy to answer in time, the next
+        sample tries again."""
+        self._unopened.pop(name, None)
+        self._blind.pop(name, None)
+        try:
+            self._sampler.add(name, instrument, instrument.open(self._target))
+        except UnavailableError as error:
+            self._blind[name] = str(error)
+        except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
+            self._blind[name] = f"the server did not answer in time: {' '.join(str(error).split())}"
+            self._unopened[name] = instrument
 
     def sample(self) -> ServerSnapshot:
         """Reads everything again. Raises OctavoError when the server has gone."""
@@ -103,12 +115,15 @@ class ServerMonitor:
         now = self._sampler.clock.now()
         elapsed = now - self._looked
         self._looked = now
+        for name, instrument in list(self._unopened.items()):
+            self._open(name, instrument)
         shown = [
             ShownFigure(recording.name, metric, item, value)
             for recording in self._sampler.recordings
             for metric, item, value in recording.latest
         ]
-        off = {one.name: one.off for one in self._sampler.recordings if one.off is not None}
+        recordings = self._sampler.recordings
+        off = {one.name: reason for one in recordings if (reason := one.off or one.reader.lacking())}
         spent = sum(recording.cpu_seconds for recording in self._sampler.recordings)
         spent += (backend_cpu_seconds(self._target) or 0.0) - self._backend
         machine = (now - self._sampler.began) * (os.cpu_count() or 1)

@@ -1,6 +1,6 @@
 """The output of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) for one run of a query."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -58,6 +58,19 @@ def nodes(plan: Node) -> Iterator[Node]:
     yield plan
     for below in plan.get("Plans", ()):
         yield from nodes(below)
+
+
+def heap_blocks(scans: Iterable[Node], kind: str) -> int:
+    """The `Exact` or `Lossy` blocks of bitmap heap scans: of the session, and of its workers if EXPLAIN has them, which
+    it has since 18.
+
+    >>> heap_blocks([{"Lossy Heap Blocks": 2, "Workers": [{"Lossy Heap Blocks": 5}]}, {}], "Lossy")
+    7
+    """
+    name, found = f"{kind} Heap Blocks", 0
+    for node in scans:
+        found += int(node.get(name, 0)) + sum(int(worker.get(name, 0)) for worker in node.get("Workers", ()))
+    return found
 
 
 def shape(plan: Node) -> str:

@@ -215,6 +215,11 @@ class RunsInPieces(Protocol):
         """Why these levels cannot be measured piece by piece, or None."""
         ...
 
+    def piece_levels(self, levels: Levels) -> Levels:
+        """The levels that define the pieces, their order and their repetitions: cells that take turns have these in
+        common."""
+        ...
+
     def only_reads(self, levels: Levels) -> bool:
         """Whether the pieces are known to write nothing."""
         ...

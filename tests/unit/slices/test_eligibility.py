@@ -257,6 +257,35 @@ def tpch_plan(phase: str, **settings: str) -> Plan:
     return changed_plan(tpch)
 
 
+@pytest.mark.parametrize(
+    ("phase", "factor", "levels", "sliced"),
+    [
+        ("queries", "repetitions", ("1", "3"), False),
+        ("queries", "min_time", ("none", "2s"), False),
+        ("queries", "queries", ("1,6", "all"), False),
+        ("load", "order", ("keys-first", "indexes-first"), False),
+        ("queries", "order", ("keys-first", "indexes-first"), True),
+        ("load", "repetitions", ("1", "3"), True),
+        ("queries", "explain", ("off", "analyze"), True),
+    ],
+)
+def test_cells_that_take_turns_have_the_same_pieces(
+    phase: str, factor: str, levels: tuple[str, str], sliced: bool
+) -> None:
+    first, second = levels
+    plan = changed_plan(
+        {
+            'workload = "pgbench"': 'workload = "tpch"',
+            'data_block = "8kB"': f'{factor} = "{first}"',
+            'data_block = ["4kB", "8kB"]': f'{factor} = ["{first}", "{second}"]',
+            'mode = ["read-only", "read-write"]': f'phase = "{phase}"',
+            "[baseline]": '[settings]\ncheckpoint_timeout = "24h"\n[baseline]',
+        }
+    )
+    why = eligibility.why_not(plan, find("tpch"), make_cells(plan))
+    assert why is None if sliced else why is not None and why.startswith(f"{factor} differs between cells")
+
+
 def working(plan: Plan) -> set[int]:
     """The memory for the cells' sorts and hashes, in bytes."""
     workload = find(plan.workload)

@@ -13,8 +13,10 @@ import pytest
 
 from octavo import workloads
 from octavo.errors import OctavoError
+from octavo.host.process_table import Process
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.slices import round as slice_round
+from octavo.lab.slices import round_cell
 from octavo.lab.slices.pieces import PieceRunner
 from octavo.lab.slices.round import SliceRequest, each_at_once, measure
 from octavo.lab.slices.round_cell import RoundCell, measure_beforehand
@@ -176,3 +178,17 @@ def test_a_cell_measures_beforehand_what_its_workload_needs() -> None:
         equipment: Any = SimpleNamespace(workload=workload)
         measure_beforehand(equipment, cell)
     assert asked == [(server, levels)]
+
+
+def postmaster(pid: int, read: int) -> Process:
+    return Process(pid, 1, pid, "postgres", kernel=False, cpu=0.0, reaped_cpu=0.0, read_bytes=read)
+
+
+def test_what_a_restarted_server_read_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def settled(root: int, *, storage: bool) -> dict[int, Process]:
+        return {pid: postmaster(pid, 900) for pid in (7, 8)}
+
+    monkeypatch.setattr(round_cell, "settled_table", settled)
+    before = {7: postmaster(7, 100)}
+    assert round_cell.read_since(before, 7) == 800
+    assert round_cell.read_since(before, 8) is None

@@ -10,8 +10,8 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from octavo.doctor.facts import Fact
+from octavo.host.diskstats import DiskTotals, read_diskstats
 from octavo.host.process_table import child_pids, read_process
-from octavo.iotop.diskstats import DiskTotals, read_diskstats
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +40,27 @@ _NONE: Mapping[int, str | None] = {}
 
 @dataclass(frozen=True, slots=True)
 class LiveCounters:
-    """Counters at one moment; None if not available. `disks` and `busy` (ms) are for every disk, by name."""
+    """Counters at one moment; None if not available. `disks` are all disks, by name."""
 
     at: float
     disk: DiskTotals | None
     swapped_pages: int | None
     asked: ServerCounters | None
     fetched_bytes: int | None
-    busy_ms: int | None = None
     checkpointer_dirtied: int | None = None
     disks: Mapping[str, DiskTotals] = field(default_factory=dict[str, DiskTotals])
-    busy: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def take(device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc")) -> LiveCounters:
     """Takes one reading. The counters that are most expensive to read come last."""
     at, disks, swapped = time.monotonic(), read_diskstats(proc), _swapped(proc)
-    busy, server = _busy_disks(proc), asked()
+    server = asked()
     here = postmaster is not None
     return LiveCounters(
         at, disks.get(device) if device else None, swapped, server,
         _fetched(postmaster, proc) if postmaster is not None else None,
-        busy.get(device) if device else None,
         _dirtied(server.checkpointer, proc) if here and server and server.checkpointer else None,
         disks,
-        busy,
     )  # fmt: skip
 
 
@@ -92,16 +88,10 @@ def live_facts(
             found.append(Fact(where, unknown="the volume's disk is not counted here"))
             continue
         found += _of_disk(where, name, after.disks[name].since(before.disks[name]), seconds)
-        if name in before.busy and name in after.busy:
-            found.append(_busy_share(where, name, before.busy[name], after.busy[name], seconds))
     if before.disk is None or after.disk is None:
         found.append(Fact("live.device.", unknown="the data directory's disk is not counted here"))
     else:
         found += _of_disk("live.device.", device, after.disk.since(before.disk), seconds)
-    if before.busy_ms is None or after.busy_ms is None:
-        found.append(Fact("live.device.busy_share", unknown="the kernel does not report how busy the disk is"))
-    else:
-        found.append(_busy_share("live.device.", device, before.busy_ms, after.busy_ms, seconds))
     if before.swapped_pages is None or after.swapped_pages is None:
         found.append(Fact("live.swapped_pages_per_second", unknown="/proc/vmstat cannot be read"))
     else:
@@ -126,26 +116,14 @@ def live_facts(
 
 def _of_disk(where: str, device: str | None, disk: DiskTotals, seconds: float) -> list[Fact]:
     file = f"/proc/diskstats: {device}, over {seconds:.1f} s"
+    busy = min(1.0, max(0, disk.busy_ms) / 1000 / seconds)
     return [
         Fact(f"{where}reads_per_second", disk.reads / seconds, file),
         Fact(f"{where}read_bytes_per_second", disk.read_bytes / seconds, file),
         Fact(f"{where}writes_per_second", disk.writes / seconds, file),
         Fact(f"{where}written_bytes_per_second", disk.written_bytes / seconds, file),
+        Fact(f"{where}busy_share", busy, f"/proc/diskstats: io_ticks of {device}"),
     ]
-
-
-def _busy_share(where: str, device: str | None, before: int, after: int, seconds: float) -> Fact:
-    share = min(1.0, max(0, after - before) / 1000 / seconds)
-    return Fact(f"{where}busy_share", share, f"/proc/diskstats: io_ticks of {device}")
-
-
-def _busy_disks(proc: Path) -> dict[str, int]:
-    """The milliseconds for which each disk was busy (io_ticks)."""
-    try:
-        rows = [line.split() for line in (proc / "diskstats").read_text().splitlines()]
-    except OSError:
-        return {}
-    return {row[2]: int(row[12]) for row in rows if len(row) > 12 and row[12].isdecimal()}
 
 
 def _dirtied(pid: int, proc: Path) -> int | None:

@@ -1,6 +1,5 @@
 """The input and the result of a check of the host."""
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from octavo.host.cpu_times import CpuTimes, cpu_times
+from octavo.host.diskstats import totals_of
 from octavo.host.process_table import Table, growth, read_table
 
 # Seconds after which a first reading is not used: what was done meanwhile took long, and is not what others do now.
@@ -122,17 +122,9 @@ def _swapped(proc: Path) -> int | None:
 
 
 def _traffic(proc: Path, directory: Path) -> int | None:
-    """Bytes read and written at the device under the directory (/proc/diskstats, in sectors of 512 bytes)."""
-    number = directory.stat().st_dev
-    wanted = [str(os.major(number)), str(os.minor(number))]
-    try:
-        lines = (proc / "diskstats").read_text().splitlines()
-    except OSError:
-        return None
-    for fields in map(str.split, lines):
-        if fields[:2] == wanted:
-            return (int(fields[5]) + int(fields[9])) * 512
-    return None
+    """Bytes read and written at the device under the directory (/proc/diskstats)."""
+    totals = totals_of(directory.stat().st_dev, proc)
+    return None if totals is None else totals.read_bytes + totals.written_bytes
 
 
 def _own_reads(proc: Path) -> int:

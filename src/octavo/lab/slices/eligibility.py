@@ -70,6 +70,11 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         for cell in cells:
             if reason := workload.why_not_in_pieces(cell.levels):
                 return reason
+        for cell in cells:
+            first, other = (workload.piece_levels(one.levels) for one in (cells[0], cell))
+            for name in other:
+                if other[name] != first.get(name):
+                    return f"{name} differs between cells, which take turns at the same pieces, equally often"
         if plan.slice is not None and not may_stop_within_pieces([cell.levels for cell in cells]):
             return "slice: with cold caches or a limited device a slice is one whole query"
     if len(cells) < 2:

@@ -190,10 +190,11 @@ def runner_of(cell: RoundCell) -> turns.Runner:
 
 
 def read_since(before: Table, server: int) -> int | None:
-    """The bytes that a server and its processes have read from storage since; None if /proc/PID/io may not be read."""
+    """The bytes that a server and its processes have read from storage since; None if /proc/PID/io may not be read, or
+    if the server was restarted: what its former processes read was added to this process with that of other cells."""
     after = settled_table(server, storage=True)
     ours = tree(server, after)
-    if any(after[pid].read_bytes is None for pid in ours):
+    if server not in before or any(after[pid].read_bytes is None for pid in ours):
         return None
     read = growth(before, after, lambda process: process.read_bytes or 0)
     return round(sum(read[pid] for pid in ours))

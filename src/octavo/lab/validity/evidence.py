@@ -16,7 +16,8 @@ class Evidence:
     `started_after` is None if the server could not be queried again, `surroundings` if the host was not observed;
     `settings` are those of the running server, `violations` the violated conditions in the data, `threshold` the plan's
     smallest difference of interest, a fraction. Of the trial's facts the rules read `database_bytes`,
-    `memory_limit_bytes`, `memory_limit_shared_bytes`, `device_limit_asked` and `device_limit_achieved`.
+    `memory_limit_bytes`, `memory_limit_shared_bytes`, `device_limit_asked`, `device_limit_achieved`, and of a workload
+    that restarts the server `restarts`, `cold_requested_bytes` and `cold_device_read_bytes`.
     """
 
     result: WorkloadResult
@@ -39,3 +40,10 @@ class Evidence:
         if self.surroundings is not None and self.surroundings.own_read_bytes is not None:
             return self.surroundings.own_read_bytes
         return self.numbers.get("device_read_bytes")
+
+    @property
+    def requested_bytes(self) -> float:
+        """Bytes of blocks that the server requested from the kernel; 0 if unknown. The instrument's figure is missing
+        when the workload restarted the server, which then counted them itself."""
+        counted: float = self.facts.get("cold_requested_bytes", 0.0)
+        return self.numbers.get("block_read_bytes", counted)

@@ -36,7 +36,7 @@ def _read_nothing(evidence: Evidence, limit: int) -> str | None:
     read, database = evidence.read_bytes, evidence.facts.get("database_bytes", 0)
     if read is None or database <= limit:
         return None
-    wanted = evidence.numbers.get("block_read_bytes", 0.0) * (1 - limit / database)
+    wanted = evidence.requested_bytes * (1 - limit / database)
     fewest = evidence.thresholds.fewest_device_reads
     if wanted <= _ASIDE or read >= parse_percentage(fewest) * wanted:
         return None

@@ -1,14 +1,15 @@
 """The cache of loads: one directory each, which appears under its name only once it is complete.
 
 A process that needs a load holds a shared lock on it (flock(2)); one that makes or removes it holds an exclusive lock.
-A lock ends with its process.
+A lock ends with its process, and its file is removed with the load.
 """
 
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -85,17 +86,14 @@ def hold(name: str, *, wait: bool = True) -> Load | None:
         release(name)  # it was removed by hand: whoever makes it again must not wait for our lock
     if not wait and read_load(name) is None:
         return None
-    make_directory(place.parent)
-    lock = lock_file(place)
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
-        load = read_load(name)
+        lock = _locked(place, fcntl.LOCK_SH, wait=wait)
     except BlockingIOError:
-        load = None
-    if load is None:
-        lock.close()
-    else:
+        return None
+    if load := read_load(name):
         _held[place] = lock
+    else:
+        lock.close()
     return load
 
 
@@ -121,15 +119,21 @@ def is_used(name: str) -> bool:
 
 @contextmanager
 def exclusively(name: str, *, wait: bool = True) -> Generator[None, None, None]:
-    """Holds the lock for making or removing this load. Raises OctavoError when it is in use and `wait` is false."""
+    """Holds the lock for making or removing this load. Raises OctavoError when it is in use and `wait` is false.
+
+    The lock's file goes with its load: if there is none at the end, it is removed.
+    """
     place = _lock_path(name)
-    make_directory(place.parent)
-    with lock_file(place) as lock:
+    try:
+        lock = _locked(place, fcntl.LOCK_EX, wait=wait)
+    except BlockingIOError:
+        raise OctavoError(f"{name} is in use; try again when the run that needs it has ended") from None
+    with lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise OctavoError(f"{name} is in use; try again when the run that needs it has ended") from None
-        yield
+            yield
+        finally:
+            if read_load(name) is None:
+                place.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -147,6 +151,32 @@ def remove(load: Load, journal: Journal) -> int:
         published.remove(load.path, journal)
         log_path(load.name).unlink(missing_ok=True)
     return load.size
+
+
+def remove_left_locks() -> None:
+    """Removes the files of locks that no process holds and that have no load, such as those of a killed process."""
+    for place in datasets_directory().glob(".*.lock"):
+        if read_load(_name_of_lock(place)) is None:
+            is_used(_name_of_lock(place))
+
+
+def _locked(place: Path, operation: int, *, wait: bool) -> IO[str]:
+    """The lock's file, locked. Raises BlockingIOError when it is locked and `wait` is false.
+
+    Whoever had the lock before may have removed the file: then it is made again, because others lock what has its name.
+    """
+    make_directory(place.parent)
+    while True:
+        lock = lock_file(place)
+        try:
+            fcntl.flock(lock, operation if wait else operation | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock.fileno()), place.lstat()):
+                    return lock
+        except BaseException:
+            lock.close()
+            raise
+        lock.close()
 
 
 def _lock_path(name: str) -> Path:

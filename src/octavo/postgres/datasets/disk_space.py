@@ -14,6 +14,7 @@ from octavo.units import format_size, human_size, parse_size
 
 # Always left free, for the store and logs, and because a completely full filesystem becomes slow.
 _SPARE_BYTES = 256 * 1024**2
+_MB = 1024**2
 
 
 def chosen_limit() -> int | None:
@@ -49,7 +50,23 @@ def set_limit(size: int | None) -> None:
 
 def available() -> int:
     """The total size that datasets could have, in bytes, if all present ones were removed: by limit and disk."""
-    return min(limit(), _taken() + free_bytes() - _SPARE_BYTES)
+    return min(limit(), available_on_disk())
+
+
+def available_on_disk() -> int:
+    """The same by the disk alone."""
+    return _taken() + free_bytes() - _SPARE_BYTES
+
+
+def how_to_have(size: int) -> str:
+    """How datasets can have this total size, in bytes: more free disk space, a higher limit, or both; empty if they
+    can already."""
+    found: list[str] = []
+    if size > available_on_disk():
+        found.append(f"free {human_size(size - available_on_disk())} of disk space in {datasets_directory()}")
+    if size > limit():
+        found.append(f"set the limit with octavo cache limit {format_size(-(-size // _MB) * _MB)}")
+    return " and ".join(found)
 
 
 def make_room(name: str, size: int, meanwhile: int, journal: Journal, *, made: bool = False) -> list[str]:

@@ -86,16 +86,18 @@ def ceiling_of(device: str, requests: float, size: float) -> float | None:
     """The blocks per second that the tighter of the device's limits allows, if each block takes so many requests and
     bytes.
 
-    Requests and bytes are limited separately, so the tighter limit decides (docs/experiments/coalescing.md). None
-    without limits.
+    Requests and bytes are limited separately, so the tighter limit decides (docs/experiments/coalescing.md). Of a
+    volume with I/O credits it is the limit that it begins with. None without limits.
 
     >>> ceiling_of("iops=1000,mbps=8", 1.0, 8192), ceiling_of("iops=1000,mbps=8", 0.25, 16384)
     (1000.0, 512.0)
+    >>> ceiling_of("gp2:200", 1.0, 8192), ceiling_of("gp2:200,credits=0", 1.0, 8192)
+    (3000.0, 600.0)
     """
     volume = parse_device(device)
     if volume is None:
         return None
-    limits = volume.highest
+    limits = volume.at_first
     rates = [limit / each for limit, each in ((limits.requests, requests), (limits.bytes, size)) if limit is not None]
     return min(rates, default=None)
 

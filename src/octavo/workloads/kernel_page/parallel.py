@@ -8,7 +8,7 @@ from psycopg.rows import DictRow
 
 from octavo.factor import Factor, matching
 from octavo.observation import Metric, Observation, observe
-from octavo.workload_support.explained import Node, nodes
+from octavo.workload_support.explained import Node, heap_blocks, nodes
 
 _WORKERS = Metric("workers_launched", "parallel workers that took part", "1")
 _EXACT = Metric("exact_heap_blocks", "exact blocks of the bitmap", "blocks")
@@ -45,7 +45,7 @@ def observations(plans: Sequence[Node]) -> list[Observation]:
     found = [observe(_WORKERS, median(_launched(plan) for plan in plans))]
     scans = [node for node in nodes(plans[-1]) if "Exact Heap Blocks" in node]
     if scans:
-        found += [observe(_EXACT, _heap_blocks(scans, "Exact")), observe(_LOSSY, _heap_blocks(scans, "Lossy"))]
+        found += [observe(_EXACT, heap_blocks(scans, "Exact")), observe(_LOSSY, heap_blocks(scans, "Lossy"))]
     return found
 
 
@@ -56,13 +56,6 @@ def problem_of(plans: Sequence[Node], asked: str) -> str | None:
         return None
     others = fewest if fewest != int(asked) else most
     return f"{others} parallel workers took part instead of {asked}; see max_worker_processes, max_parallel_workers"
-
-
-def _heap_blocks(scans: Sequence[Node], kind: str) -> int:
-    """The blocks of the session, and of its workers if EXPLAIN has them: since 18."""
-    name = f"{kind} Heap Blocks"
-    own = sum(int(node.get(name, 0)) for node in scans)
-    return own + sum(int(worker.get(name, 0)) for node in scans for worker in node.get("Workers", ()))
 
 
 def _launched(plan: Node) -> int:

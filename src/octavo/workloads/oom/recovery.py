@@ -3,8 +3,9 @@ verified."""
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -72,4 +73,15 @@ def _read(server: Server, began: float) -> Recovered:
 def _started_again(server: Server) -> Server:
     """Starts another postmaster on the killed one's data, with its settings and outside of its memory group."""
     log = Path(f"{server.log}.again")
-    return cluster.start(server.build, server.directory, {}, server.journal, server.account, log=log)
+    settings = settings_in(server.arguments)
+    return cluster.start(server.build, server.directory, settings, server.journal, server.account, log=log)
+
+
+def settings_in(arguments: Sequence[str | Path]) -> dict[str, str]:
+    """The settings of a postmaster's command line.
+
+    >>> settings_in(["postgres", "-D", Path("data"), "-c", "shared_buffers=1GB", "-c", "log_line_prefix=%m ="])
+    {'shared_buffers': '1GB', 'log_line_prefix': '%m ='}
+    """
+    given = (str(value).partition("=") for option, value in pairwise(arguments) if option == "-c")
+    return {name: value for name, _, value in given}

@@ -6,7 +6,6 @@ functions and scripts are our own. A call of the function does many work units i
 parsing and planning are not measured.
 """
 
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from octavo.errors import UsageError
 from octavo.factor import Factor, duration, one_of, whole_number
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import Server
+from octavo.postgres.leaving import wait_for_clients_to_leave
 from octavo.units import parse_duration, parse_size
 from octavo.workload_support import pgbench_client, pgbench_turns
 from octavo.workload_support.pgbench_turns import PausablePgbench
@@ -26,8 +26,6 @@ from octavo.workloads.pgio import figures, sessions, tables
 _RANDOM, _SAME = "random", "same"
 # The seconds of empty calls after a trial.
 _EMPTY_SECONDS = 1
-# Backends report the rest of their statistics when their clients leave.
-_LEAVING_SECONDS = 5.0
 
 _FACTORS = (
     Factor("threads", "run", "sessions of each schema (PGIO's NUM_THREADS)", "1", whole_number(1, 1000)),
@@ -78,7 +76,7 @@ class Pgio:
         before = server.query("database")[0]
         with _scripts(server, levels) as what:
             result, calls = sessions.measure(server, _of_pgbench(levels), seed, what)
-        _wait_until_left(server, others)
+        wait_for_clients_to_leave(server.query, others)
         after = server.query("database")[0]
         counted = figures.CounterGrowth.between(before, after, result.seconds, parse_size(levels["data_block"]))
         found = counted.observations(sessions_of(levels), sessions.shares(calls, sessions_of(levels)))
@@ -162,13 +160,6 @@ def _text(name: str) -> str:
 
 def _clients(server: Server) -> int:
     return int(server.query("other_clients")[0]["clients"])
-
-
-def _wait_until_left(server: Server, others: int) -> None:
-    """Waits until pgbench's backends, which report the rest of their statistics on exit, have ended; at most 5 s."""
-    deadline = time.monotonic() + _LEAVING_SECONDS
-    while _clients(server) > others and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 WORKLOAD = Pgio()

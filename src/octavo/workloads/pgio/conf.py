@@ -228,6 +228,8 @@ def _factor(tokens: list[str], depth: int) -> int:
     if first != "(":
         if not first.isdecimal():
             raise UsageError(f"{first!r} in $(( … )) is not a number")
+        if len(first) > 1 and first.startswith("0"):
+            raise UsageError(f"{first} in $(( … )) is octal in a shell; write it without the leading 0")
         return int(first)
     value = _sum(tokens, depth + 1)
     if tokens[:1] != [")"]:

@@ -9,7 +9,7 @@ from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.datasets.spec import UNVACUUMED
 from octavo.units import parse_percentage, parse_size
-from octavo.workload_support.explained import nodes
+from octavo.workload_support.explained import heap_blocks, nodes
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.scan import ceiling, table
 from octavo.workloads.scan.checkpoint import CheckpointBeside, make_dirty
@@ -138,8 +138,7 @@ def _observations(scan: Scan, block: int) -> list[Observation]:
             found.append(observe(_REQUESTS, scan.asked.requests))
             found.append(observe(_REQUEST_BYTES, scan.asked.bytes / scan.asked.requests))
     if any(node["Node Type"] == "Bitmap Heap Scan" for node in nodes(scan.plan)):
-        lossy = sum(float(node.get("Lossy Heap Blocks", 0)) for node in nodes(scan.plan))
-        found.append(observe(_LOSSY, lossy))
+        found.append(observe(_LOSSY, float(heap_blocks(nodes(scan.plan), "Lossy"))))
     return found
 
 

@@ -164,6 +164,11 @@ class Tpch:
             return "a load is paused only on the machine's own device, with a warm cache"
         return None
 
+    def piece_levels(self, levels: Levels) -> Levels:
+        """Which queries, and how often; or the order of the load's steps."""
+        names = ("phase", "order") if levels["phase"] == "load" else ("phase", "queries", "repetitions", "min_time")
+        return {name: levels[name] for name in names}
+
     def recall(self, levels: Levels, facts: Mapping[str, Any]) -> None:
         """Records the queries' results; a load has none."""
         references.recall(levels["scale"], facts.get("results", {}))

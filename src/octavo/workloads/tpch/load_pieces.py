@@ -12,18 +12,20 @@ from octavo.postgres.cluster import Server
 from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
 from octavo.workloads.tpch import loading
 from octavo.workloads.tpch.load_run import LoadRecord
-from octavo.workloads.tpch.loading import Loading, LoadStep
+from octavo.workloads.tpch.loading import Loading, LoadStep, StepWork
 
 _ENDING_SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class RunningStep:
-    """A step that the caller can wait for in parts. `cpu` counts this process's CPU seconds for it."""
+    """A step that the caller can wait for in parts. `cpu` counts this process's CPU seconds for it, `work` is set when
+    it has ended."""
 
     load: Loading
     name: str
     cpu: float = 0.0
+    work: StepWork = field(default_factory=StepWork)
     _error: BaseException | None = None
     _thread: threading.Thread | None = None
 
@@ -54,7 +56,7 @@ class RunningStep:
     def _run(self) -> None:
         began = time.thread_time()
         try:
-            self.load.run(self.name)
+            self.work = self.load.run(self.name)
         except BaseException as error:  # any error: a failed step must not seem to be running
             self._error = error
         self.cpu = time.thread_time() - began
@@ -94,7 +96,8 @@ class LoadPieces:
             # The device, which all cells share, also writes the data that paused cells have dirtied.
             used = replace(self.record.used(), seconds=seconds, device=None)
             # The time that COPY waited for the generator would include the pauses.
-            self.record.after(LoadStep(name, seconds, None, tuple(self.load.session.captured())), used)
+            plans = tuple(self.load.session.captured())
+            self.record.after(LoadStep(name, seconds, None, plans, running.work.processes), used)
             return PieceRun(seconds, lambda: self.done.append(item))
 
         return BegunPiece(running, math.inf, end)

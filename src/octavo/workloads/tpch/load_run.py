@@ -43,7 +43,7 @@ class LoadRecord:
         self.observations.append(observe(metrics.SECONDS, step.seconds, item=item))
         if step.name == "copy" and step.waited is not None:
             self.observations.append(observe(metrics.WAITED, step.waited, item=item))
-        self.observations += usage.observations(used, item, 1)
+        self.observations += usage.observations(used, item, 1, processes=step.processes)
         end = wal_contents.position(self.server)
         written = end.end - self._wal_began
         self._wal += written

@@ -10,6 +10,7 @@ from octavo.postgres.cluster import DATABASE, Server
 from octavo.workloads.base import Levels
 from octavo.workloads.tpch import generator, schema
 from octavo.workloads.tpch.query import Session
+from octavo.workloads.tpch.usage import ONE, Processes
 
 STEPS = ("copy", "pkey", "fkey", "indexes", "analyze")
 # The published run made the indexes before the keys ("Postgres vs. page sizes", 2022); its talk lists the keys first.
@@ -24,13 +25,22 @@ _STATEMENTS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """One step: its seconds, of which COPY waited `waited` for the generator (None if not measured), and the plans of
-    queries within it, such as a foreign key's check."""
+    """One step: its seconds, of which COPY waited `waited` for the generator (None if not measured), the plans of
+    queries within it, such as a foreign key's check, and the processes that worked at the same time."""
 
     name: str
     seconds: float
     waited: float | None = 0.0
     plans: tuple[Mapping[str, Any], ...] = ()
+    processes: Processes = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """The work of a step: the seconds that COPY waited for the generator, and the processes of its statements."""
+
+    waited: float = 0.0
+    processes: Processes = ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +50,17 @@ class Loading:
     session: Session
     rows: generator.Rows
 
-    def run(self, name: str) -> float:
-        """Runs one step. Returns the seconds that COPY waited for the generator.
-
-        Raises OctavoError or psycopg.Error when it fails.
-        """
+    def run(self, name: str) -> StepWork:
+        """Runs one step. Raises OctavoError or psycopg.Error when it fails."""
         self.session.texts.clear()
         if name == "copy":
-            return self._copy()
+            return StepWork(self._copy())
+        processes: list[tuple[int, float]] = []
         for statement in _STATEMENTS[name]:
+            self.session.workers, began = 0, time.perf_counter()
             self.session.connection.execute(statement.encode())
-        return 0.0
+            processes.append((1 + self.session.workers, time.perf_counter() - began))
+        return StepWork(processes=tuple(processes))
 
     def _copy(self) -> float:
         """Creates and fills the tables."""
@@ -71,6 +81,7 @@ def opened(server: Server, levels: Levels, explain: str) -> Generator[Loading, N
     ):
         session = Session(connection, explain)
         session.set("default_statistics_target", levels["statistics_target"])
+        session.report_workers()
         session.capture_nested()
         rows.wait_for_first()
         yield Loading(session, rows)
@@ -94,6 +105,6 @@ def load(
         for name in steps:
             before()
             started = time.perf_counter()
-            waited = loading.run(name)
+            work = loading.run(name)
             seconds = time.perf_counter() - started
-            after(LoadStep(name, seconds, waited, tuple(loading.session.captured())))
+            after(LoadStep(name, seconds, work.waited, tuple(loading.session.captured()), work.processes))

@@ -13,6 +13,7 @@ from octavo.errors import OctavoError
 from octavo.knobs.drop_caches import drop_caches
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.leaving import wait_for_clients_to_leave
 from octavo.units import parse_duration
 from octavo.workload_support.explained import nodes
 from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
@@ -47,7 +48,7 @@ class Power:
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
         """Adds one run of a query, with the identity of its result; None if it was cancelled at the timeout."""
         item = f"q{number}"
-        self.observations += usage.observations(ran.used, item, repetition, processes=1 + _workers(ran.plan))
+        self.observations += usage.observations(ran.used, item, repetition, processes=_processes(ran))
         if ran.rows is None:
             self.timed_out.append(f"{item} ({repetition})")
             self.observations.append(observe(metrics.TIMED_OUT, 1.0, item=item, repetition=repetition))
@@ -90,7 +91,11 @@ class Power:
 
 @dataclass(slots=True)
 class QueryPieces:
-    """The queries of a trial, one run at a time. `emptied`: what the emptying of the caches that left most has said."""
+    """The queries of a trial, one run at a time. `emptied`: what the emptying of the caches that left most has said.
+
+    Of the cold runs: `requested_before`, the server's counter before the first one, and `device_read_bytes`, read at
+    the device during them, None without a device.
+    """
 
     server: Server
     levels: Levels
@@ -101,6 +106,8 @@ class QueryPieces:
     seconds: float = 0.0
     kept: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     emptied: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    requested_before: int = 0
+    device_read_bytes: int | None = None
     can_repeat: bool = True
 
     @property
@@ -124,6 +131,8 @@ class QueryPieces:
         number, began = int(item.removeprefix("q")), time.monotonic()
         query = known().queries[number]
         if self.session is None:
+            if not self.restarts:
+                self.requested_before = _requested_bytes(self.server)
             self.server.restart(self._empty_caches)
             self.restarts += 1
             self.cold_session = session = open_session(self.server, self.levels)
@@ -141,6 +150,8 @@ class QueryPieces:
                 identity = self.power.references.check(number, ran.rows, self.levels["data_block"])
             if self.session is None:
                 self.close()
+                if ran.used.device is not None:
+                    self.device_read_bytes = (self.device_read_bytes or 0) + usage.read_bytes_of(ran.used.device)
             elif repetition == 1 and number in CAPTURE_PROBES and ran.rows is not None:
                 ratio = session.capture_ratio(self.server, query)
 
@@ -172,7 +183,19 @@ class QueryPieces:
                 f"every query was cancelled after {self.levels['query_timeout']}; choose a longer query_timeout"
             )
         result = self.power.result(self.seconds, self.restarts)
-        return replace(result, facts={**result.facts, **self.emptied})
+        return replace(result, facts={**result.facts, **self.emptied, **self._cold_reads()})
+
+    def _cold_reads(self) -> dict[str, int]:
+        """The facts for the rule on cold caches, because a restart ends the instruments that query the server: bytes
+        that all cold runs requested from the kernel, and read at the device. Unknown ones are left out."""
+        if not self.restarts:
+            return {}
+        wait_for_clients_to_leave(self.server.query)
+        requested = _requested_bytes(self.server) - self.requested_before
+        found = {"cold_requested_bytes": requested} if requested >= 0 else {}  # less after a reset of the counters
+        if self.device_read_bytes is not None:
+            found["cold_device_read_bytes"] = self.device_read_bytes
+        return found
 
 
 @contextmanager
@@ -224,6 +247,10 @@ def open_session(server: Server, levels: Levels) -> Session:
     session = Session(server.connect(DATABASE), levels["explain"], timeout)
     for name, value in settings.items():
         session.connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    row = session.connection.execute(
+        "SELECT current_setting('max_parallel_workers_per_gather')::int > 0 AS parallel"
+    ).fetchone()
+    session.is_parallel = row is not None and bool(row["parallel"])
     return session
 
 
@@ -238,22 +265,31 @@ def min_time(levels: Levels) -> float:
     return 0.0 if levels["min_time"] == "none" else parse_duration(levels["min_time"])
 
 
+def _requested_bytes(server: Server) -> int:
+    """The bytes that the database's sessions have requested from the kernel so far. PostgreSQL keeps the counter across
+    a restart with a checkpoint."""
+    return int(server.query("database")[0]["read_bytes"])
+
+
 def _repetitions(levels: Levels) -> int:
     return int(levels["repetitions"])
 
 
-def _workers(plan: Mapping[str, Any] | None) -> int:
-    """The parallel workers that ran at the same time: those of the Gather node with the most."""
-    if plan is None:
-        return 0
-    return max(int(node.get("Workers Launched", node.get("Workers Planned", 0))) for node in nodes(plan["Plan"]))
+def _processes(ran: Ran) -> usage.Processes | None:
+    """The processes of a run: with those workers that ran at the same time, of the Gather node with the most. None if
+    it may have had some and there is no plan that tells."""
+    if ran.plan is None:
+        return None if ran.is_parallel else usage.ONE
+    every = (node.get("Workers Launched", node.get("Workers Planned", 0)) for node in nodes(ran.plan["Plan"]))
+    return ((1 + max(map(int, every)), 1.0),)
 
 
 def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Sequence[int]) -> Iterator[Observation]:
-    """The sum over the queries for each repetition in which all have run."""
+    """The sum over the queries for each of the first `repetitions` in which all have run."""
     if not every or any(number not in times for number in every):
         return
-    sums = [sum(times[number][place] for number in every) for place in range(repetitions)]
+    common = min(repetitions, *(len(times[number]) for number in every))
+    sums = [sum(times[number][place] for number in every) for place in range(common)]
     for repetition, total in enumerate(sums, 1):
         yield observe(metrics.SECONDS, total, repetition=repetition)
     if repetitions > 1:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import select
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from octavo.workloads.tpch.answers import Row, as_text
 EXPLAIN = {"analyze": "on", "plan": "off", "off": None}
 _MOST_PLAN = 4 * 1024**2
 _CANCEL_SECONDS = 10.0
+# PostgreSQL's message at the beginning of an index's build in parallel (index_build in src/backend/catalog/index.c).
+_WORKERS = re.compile(r"building index .* with request for (\d{1,4}) parallel workers?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,15 @@ class Ran:
     """One run: seconds until the last row had arrived, the rows, the plan (None if not requested), and its resource
     use.
 
-    A run that was cancelled at the timeout has no rows.
+    A run that was cancelled at the timeout has no rows. `is_parallel`: whether the session's queries may have parallel
+    workers, whose number only the plan tells.
     """
 
     seconds: float
     rows: tuple[Row, ...] | None
     plan: Mapping[str, Any] | None
     used: usage.QueryUsage
+    is_parallel: bool = False
 
 
 @dataclass(slots=True)
@@ -97,7 +102,8 @@ class RunningQuery:
         used = replace(used, seconds=seconds, device=self.device)
         if self.captures:
             self.session.set("auto_explain.log_min_duration", "-1")
-        return Ran(seconds, rows, _last(texts) if self.captures and rows is not None else None, used)
+        plan = _last(texts) if self.captures and rows is not None else None
+        return Ran(seconds, rows, plan, used, self.session.is_parallel)
 
     def _rows(self) -> tuple[Row, ...] | None:
         connection, rows, error = self.session.connection, tuple[Row, ...](), None
@@ -114,12 +120,18 @@ class RunningQuery:
 
 
 class Session:
-    """A connection that runs queries and keeps the plans that auto_explain sends it."""
+    """A connection that runs queries and keeps the plans that auto_explain sends it.
+
+    `workers`: the parallel workers of an index's build, which the caller sets to 0 before it (`report_workers`);
+    `is_parallel`: whether queries may have workers, which the caller determines.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any], explain: str, timeout: float = math.inf) -> None:
         """`explain` is a level of the factor; `timeout` in seconds. Raises psycopg.Error."""
         self.connection = connection
         self.texts: list[str] = []
+        self.workers = 0
+        self.is_parallel = False
         self.timeout = timeout
         self._captures = EXPLAIN[explain] is not None
         connection.add_notice_handler(self._keep)
@@ -166,6 +178,10 @@ class Session:
             self.set("auto_explain.log_nested_statements", "on")
             self.set("auto_explain.log_min_duration", "0")
 
+    def report_workers(self) -> None:
+        """From now on PostgreSQL tells how many parallel workers the build of an index has."""
+        self.set("client_min_messages", "debug1")
+
     def captured(self) -> list[Mapping[str, Any]]:
         """The kept plans. Raises OctavoError for an invalid plan."""
         return [document(text) for text in self.texts]
@@ -178,6 +194,8 @@ class Session:
         message = notice.message_primary or ""
         if message.startswith("duration:") and "plan:\n" in message:
             self.texts.append(message.partition("plan:\n")[2])
+        elif asked := _WORKERS.match(message):
+            self.workers = max(self.workers, int(asked[1]))
 
 
 def run_whole(running: RunningPiece, timeout: float) -> float:
