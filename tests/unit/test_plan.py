@@ -182,6 +182,18 @@ def test_a_setting_of_the_command_line_replaces_that_of_the_plan() -> None:
     assert plan.settings == {"autovacuum": "off"}
 
 
+def test_explicit_cells_at_levels_that_the_command_line_leaves_out_are_dropped() -> None:
+    listed = {"[factors]": '[[cells]]\ndata_block = "4kB"\n[[cells]]\ndata_block = "16kB"\n[factors]'}
+    listed['data_block = ["4kB", "8kB"]'] = ""
+    assert changed_plan(listed).factors["data_block"] == ["8kB", "4kB", "16kB"]
+    plan = changed_plan(listed, data_block=["8kB", "16kB"])
+    assert (plan.cells, plan.factors["data_block"]) == ([{"data_block": "16kB"}], ["8kB", "16kB"])
+    with pytest.raises(UsageError, match="cells: none has the levels data_block=8kB"):
+        changed_plan(listed, data_block=["8kB"])
+    with pytest.raises(UsageError, match="32kB is in no"):
+        changed_plan(listed, data_block=["8kB", "16kB", "32kB"])
+
+
 def test_settings_of_extensions_and_sizes_in_other_spellings() -> None:
     plan = small_plan(**{"settings.auto_explain.log_analyze": ["on"], "settings.work_mem": ["4096kB", "64 MB"]})
     assert plan.factors["settings.work_mem"] == ["4MB", "64MB"]

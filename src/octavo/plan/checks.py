@@ -14,7 +14,7 @@ from octavo.plan.thresholds import RULE_NAMES
 
 def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[str]]) -> Plan:
     """The plan with every level in its one spelling, and levels replaced by `changes`. A server setting among the
-    changes replaces the plan's own value in `[settings]`.
+    changes replaces the plan's own value in `[settings]`, and explicit cells at other levels are left out.
 
     Raises UsageError, which names the key and what is allowed.
     """
@@ -34,6 +34,10 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
     if cells:
         if plan.design != "grid":
             raise UsageError(f"design: {plan.design} and [[cells]] are two designs; remove one of them")
+        cells = [cell for cell in cells if all(cell[name] in factors[name] for name in cell if name in changes)]
+        if not cells:
+            given = ", ".join(f"{name}={','.join(levels)}" for name, levels in changes.items())
+            raise UsageError(f"cells: none has the levels {given}")
         factors |= _levels_of_cells(cells, baseline, factors)
     if HOST_CLASS in baseline:
         raise UsageError(
