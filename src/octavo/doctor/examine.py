@@ -237,10 +237,14 @@ def on(pgdata: Path) -> ExaminedServer | None:
     Raises HostError when it cannot be examined, UsageError when one may run there but is not visible.
     """
     from octavo.hugepages.postmaster_files import running_on
+    from octavo.hugepages.stopped import data_directory
 
     try:
-        found = running_on(pgdata) if (pgdata / "postmaster.pid").exists() else None
-        owner = owner_of(pgdata.stat())
+        # Debian keeps the configuration apart from the data, where the lock file is.
+        apart = (pgdata / "postgresql.conf").is_file() and not (pgdata / "PG_VERSION").exists()
+        data = data_directory(pgdata) if apart else pgdata
+        found = running_on(data) if (data / "postmaster.pid").exists() else None
+        owner = owner_of(data.stat())
     except PermissionError as error:
         raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
     except OSError as error:
