@@ -13,7 +13,7 @@ from tests.unit.planted import plant
 
 from octavo.binary.read import read_one
 from octavo.doctor import examine as examine_module
-from octavo.doctor.collect import processes, storage
+from octavo.doctor.collect import gather, processes, storage
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
@@ -21,7 +21,7 @@ from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
-from octavo.doctor.facts import Facts
+from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError
 from octavo.host.block_devices import disks_below
 from octavo.iotop.diskstats import DiskTotals
@@ -168,6 +168,22 @@ def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path
         assert facts["host.fs.type"].value == kind
         assert facts["host.fs.block_bytes"].is_known is known
         assert facts["host.device.name"].unknown
+
+
+def test_a_query_that_took_too_long_is_not_repeated_while_a_server_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[list[Fact]] = []
+    stopped = Fact("server.databases_bytes", unknown="took longer than 1s, so it was stopped")
+
+    def of_server(_connection: object, _seconds: float, before: list[Fact]) -> Facts:
+        known.append(before)
+        return Facts([stopped])
+
+    monkeypatch.setattr(gather, "of_server", of_server)
+    server = examine_module.ExaminedServer("x", SimpleNamespace(waited=0.0))  # pyright: ignore[reportArgumentType]
+    for _ in range(2):
+        assert server.facts(0.0)["server.databases_bytes"] == stopped
+    assert known[0] == [] and known[1][0] == stopped
+    assert [fact.name for fact in known[1]] == list(gather.DEAR)
 
 
 def test_live_facts_are_differences() -> None:

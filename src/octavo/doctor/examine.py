@@ -88,8 +88,8 @@ class ExaminedServer:
             raise HostError(f"{self.name}: the server no longer responds: {' '.join(str(error).split())}") from None
         except WRONG as error:
             raise HostError(self._not_postgres(error)) from error
-        if facts["server.databases_bytes"].is_known:
-            self._known = [facts[name] for name in gather.DEAR]
+        # Also the reason why one is unknown: a query that was stopped after its time limit would take it at every look.
+        self._known = [facts[name] for name in gather.DEAR]
         return facts
 
     def _not_postgres(self, error: Exception) -> str:
