@@ -157,6 +157,8 @@ def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) ->
     assert storage.pg_wal_elsewhere(tmp_path, root).value is False
     plant(root, {"proc/self/mountinfo": f"41 31 0:38 / {wal} rw - ext4 x rw\n"})
     assert storage.pg_wal_elsewhere(tmp_path, root).value is True
+    (tmp_path / "link").symlink_to(tmp_path)  # as /var/lib/postgresql, where the data are on another disk
+    assert storage.pg_wal_elsewhere(tmp_path / "link", root).value is True
 
 
 def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path) -> None:
