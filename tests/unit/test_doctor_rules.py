@@ -572,9 +572,19 @@ def test_full_page_writes_protect_after_the_next_checkpoint() -> None:
 
 def test_swap_is_read_back_only_into_memory_that_is_free() -> None:
     swapped = {"host.swap.total_bytes": 8 * GB, "host.swap.free_bytes": 2 * GB, "host.process.swap_bytes": GB}
-    assert "swapoff -a && swapon -a" in fix("swap", swapped)
+    assert "swapoff -a && swapon -a" in (lines := fix("swap", swapped))
+    assert any("/etc/fstab" in line and "zram" in line for line in lines)
     assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.memory.available_bytes": 10 * GB})
     assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.swap.free_bytes": {"unknown": "x"}})
+
+
+def test_memory_in_swap_that_the_kernel_does_not_count_by_process_is_mentioned() -> None:
+    """VmSwap has no shared memory: all of shared_buffers may be in swap while it is 0."""
+    found = result("swap", {"host.swap.total_bytes": 64 * GB, "host.swap.free_bytes": 2 * GB})
+    assert found.status == "ok"
+    assert found.text == (
+        "0 B of the server's private memory are in swap, of 62 GB of all processes and shared memory, 0 pages/s move"
+    )
 
 
 def test_the_unit_is_the_postmasters() -> None:
