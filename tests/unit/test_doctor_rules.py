@@ -570,6 +570,13 @@ def test_full_page_writes_protect_after_the_next_checkpoint() -> None:
     assert fix("full-page-writes", {"setting.full_page_writes": False})[2].startswith("CHECKPOINT;")
 
 
+def test_the_kernel_to_install_is_for_the_machine() -> None:
+    """Memory pages larger than a block are those of 64-bit Arm or POWER, not of amd64."""
+    large = {"host.memory.page_bytes": 64 * kB, "host.machine": "aarch64"}
+    assert fix("folio-writes", large)[1].endswith("linux-image-arm64")
+    assert fix("folio-writes", large | {"host.machine": "ppc64le"})[1].endswith("linux-image-powerpc64le")
+
+
 def test_swap_is_read_back_only_into_memory_that_is_free() -> None:
     swapped = {"host.swap.total_bytes": 8 * GB, "host.swap.free_bytes": 2 * GB, "host.process.swap_bytes": GB}
     assert "swapoff -a && swapon -a" in (lines := fix("swap", swapped))
