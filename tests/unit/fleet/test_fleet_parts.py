@@ -214,7 +214,8 @@ def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() 
     words = command_line(host, [*host.octavo, "fleet", "check"], 9)
     assert words[0] == "ssh"
     assert words[-1] == "timeout 9 python3 '/opt/o c.pyz' fleet check"
-    assert "BatchMode=yes" in words
+    # Whatever the user's configuration says: no prompt, no host with an unknown key, no shared connection left behind.
+    assert {"BatchMode=yes", "StrictHostKeyChecking=yes", "ControlMaster=no"} <= set(words)
     inside = RemoteHost("a", "a", through=("ip", "netns", "exec", "a"))
     words = command_line(inside, [*inside.octavo, "fleet", "check"], 9)
     assert words[:4] == ["ip", "netns", "exec", "a"]
