@@ -156,6 +156,31 @@ def test_a_query_that_is_over_is_told_from_one_that_runs() -> None:
     assert doing_of(hidden) == ProcessActivity(None, "shop", None)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ALTER ROLE a PASSWORD 'hunter2'", "create user a encrypted password\n'x''hunter2' valid until 'infinity'",
+        r"ALTER ROLE a PASSWORD E'x\'hunter2'", "ALTER ROLE a PASSWORD $$hunter2$$", "ALTER ROLE a PASSWORD $a$hunter2",
+        "ALTER ROLE a PASSWORD 'hunter2 and what was cut o", r"ALTER ROLE a PASSWORD 'hunter2\ ".strip(),
+        "CREATE USER MAPPING FOR a SERVER b OPTIONS (user 'a', password 'hunter2')",
+        "CREATE SUBSCRIPTION s CONNECTION 'host=b password=hunter2 user=a' PUBLICATION p",
+        "CREATE SUBSCRIPTION s CONNECTION 'host=b password=''x hunter2'' user=a' PUBLICATION p",
+        "SELECT dblink_connect('postgresql://a:hunter2@b/c')", "UPDATE account SET password = 'hunter2' WHERE id = 7",
+        'SELECT * FROM account WHERE "password" = \'hunter2\'',
+    ],
+)  # fmt: skip
+def test_a_query_shows_no_password(query: str) -> None:
+    row = {"pid": 7, "backend_type": "client backend", "database": "shop", "state": "active", "query": query}
+    shown = doing_of(row).query
+    assert shown is not None and "hunter2" not in shown and "***" in shown
+
+
+def test_a_query_without_a_password_is_shown_as_it_is() -> None:
+    query = "SELECT password_of('x'), 'password' FROM t WHERE password IS NULL OR name = 'it''s'"
+    row = {"pid": 7, "backend_type": "client backend", "database": "shop", "state": "active", "query": query}
+    assert doing_of(row).query == query
+
+
 def test_what_kernel_workers_write_is_not_given_to_a_process() -> None:
     worker = ProcessInfo(None, None, 0, "kworker", "kernel worker", kernel=True)
     sums = {
