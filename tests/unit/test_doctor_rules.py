@@ -351,7 +351,11 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs",
                               "host.fs.block_bytes": 128 * kB}, "ok"),
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs"}, "error"),  # records of 4 kB
-        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs"}, "ok"),
+        # A block may be in two extents, which are committed one after the other.
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs"}, "warning"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "bcachefs"}, "warning"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs",
+                              "setting.block_size": 4 * kB}, "ok"),
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs",
                               "host.fs.options": "rw,nodatacow",
                               "host.device.physical_sector_bytes": {"unknown": "no device"}}, "error"),
