@@ -54,12 +54,16 @@ class _Track:
 @dataclass(slots=True)
 class Recording:
     """The readings of one instrument so far. `off` is the reason why it is no longer read, `missed` counts refused
-    readings, and `complete` says that the last reading is the final one."""
+    readings, and `complete` says that the last reading is the final one.
+
+    Unless it `keeps` them there is only the latest reading: for a view that may be open for weeks.
+    """
 
     name: str
     instrument: Sampled
     reader: Reader
     due: float
+    keeps: bool = True
     cpu_seconds: float = 0.0
     samples: int = 0
     missed: int = 0
@@ -101,7 +105,7 @@ class Recording:
             if self._counts:  # taken before the load begins: the base of the counters
                 figures = []
         self.latest = list(points(figures, self.last or {}, reading, at - self.last_at))
-        for metric, item, value in self.latest:
+        for metric, item, value in self.latest if self.keeps else ():
             track = self._tracks.setdefault((metric.name, item), _Track(metric))
             track.seconds.append(at - began)
             track.values.append(value)
@@ -131,10 +135,12 @@ class Recording:
 
 
 class Sampler:
-    """Samples opened instruments. `run` is the loop of its thread; a test may call it with its own clock."""
+    """Samples opened instruments. `run` is the loop of its thread; a test may call it with its own clock. `keeps`: see
+    Recording."""
 
-    def __init__(self, clock: SamplerClock | None = None) -> None:
+    def __init__(self, clock: SamplerClock | None = None, *, keeps: bool = True) -> None:
         self.recordings: list[Recording] = []
+        self._keeps = keeps
         self.clock: SamplerClock = clock or MonotonicClock()
         self.began = self.clock.now()
         self._stopped = threading.Event()
@@ -142,7 +148,7 @@ class Sampler:
 
     def add(self, name: str, instrument: Sampled, reader: Reader) -> Recording:
         """Adds an instrument. One with counters is read at once; one with only gauges waits for its period."""
-        recording = Recording(name, instrument, reader, due=self.began + instrument.period)
+        recording = Recording(name, instrument, reader, due=self.began + instrument.period, keeps=self._keeps)
         self.recordings.append(recording)
         if counts(instrument):
             recording.sample(self.clock, self.began)

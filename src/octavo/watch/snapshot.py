@@ -83,7 +83,7 @@ class ServerMonitor:
         self._gone = gone
         self._target = target
         self._server = server
-        self._sampler = Sampler(clock)
+        self._sampler = Sampler(clock, keeps=False)
         self._blind: dict[str, str] = {}
         self._looked = self._sampler.began
         self._backend = backend_cpu_seconds(target) or 0.0
