@@ -510,6 +510,15 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found[2:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
 
 
+def test_a_server_whose_small_pages_take_the_memory_is_stopped_first() -> None:
+    """The kernel would evict the page cache and swap for a pool of 33 GB where 32 GB are available."""
+    small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.memory.available_bytes": 32 * GB}
+    lines = fix("huge-pages", small)
+    assert lines[0] == "# first stop the server: the pool takes 33 GB more, and while it runs 32 GB are available"
+    assert lines[1].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
+    assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[1]
+
+
 def test_a_container_is_told_what_its_host_has_to_do() -> None:
     small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.container": "Kubernetes"}
     lines = fix("huge-pages", small)

@@ -6,6 +6,8 @@ from octavo.doctor.lines import Line
 from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
 from octavo.hugepages.limits import kubernetes_resource
 from octavo.hugepages.needed import ServerPages
+from octavo.hugepages.pool import room_for_pool
+from octavo.units import human_size
 
 
 def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
@@ -31,10 +33,26 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     )  # fmt: skip
     return (
         *on_the_host(asked),
+        *_stop_first(asked, wanted),
         *boot,
         f"cat {told['sysfs']}   # restart only when it prints {told['pool_pages']}: with fewer pages it does not start",
         *_pod(asked, wanted),
         *settings(pool.page, server, wanted.default),
+    )
+
+
+def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
+    """A comment where the running host has not the memory for more pages, as the server's small ones are still there.
+
+    The kernel would evict the page cache and swap while it tries (limits of `octavo hugepages plan`).
+    """
+    pool, available = wanted.pool, asked.whole_or_none("host.memory.available_bytes")
+    more = pool.to_allocate(wanted.needed, wanted.held) * pool.page
+    if available is None or more <= room_for_pool(available, asked.whole("host.memory.total_bytes")):
+        return ()
+    return (
+        f"# first stop the server: the pool takes {human_size(more)} more, and while it runs {human_size(available)} "
+        "are available",
     )
 
 
