@@ -88,6 +88,9 @@ def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None
         [
             [{"pid": 13, "bytes": 8192}, {"pid": 14, "bytes": 32768}],
             psycopg.errors.QueryCanceled("timeout"),
+            psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"),
+            psycopg.errors.CharacterNotInRepertoire('invalid byte sequence for encoding "EUC_JP": 0xfc'),
+            psycopg.errors.UntranslatableCharacter("character has no equivalent in encoding"),
             [],
             [{"pid": 13, "bytes": 122880}],
         ]
@@ -101,7 +104,7 @@ def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None
         return found
 
     in_flight = InFlight(of_server(query))
-    for _ in range(4):
+    for _ in range(7):
         in_flight.sample()
     assert list(in_flight.take().items()) == [(13, 0.8), (14, 0.2)]
     assert (in_flight.take(), in_flight.off) == ({}, None)
@@ -112,6 +115,7 @@ def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None
     [
         (psycopg.errors.InsufficientPrivilege("permission denied"), "GRANT pg_monitor"),
         (psycopg.OperationalError("the connection\nis lost"), "the connection is lost"),
+        (HostError("the server did not accept our timeouts"), "did not accept our timeouts"),
     ],
 )
 def test_a_server_that_does_not_tell_it_is_asked_once(problem: Exception, words: str) -> None:

@@ -128,6 +128,7 @@ def test_the_cost_of_looking_is_measured_for_each() -> None:
         (PermissionError(13, "Permission denied"), "[Errno 13] Permission denied", 0),
         (psycopg.OperationalError("the connection\nis lost"), "the connection is lost", 0),
         (psycopg.errors.QueryCanceled("timeout"), None, 1),
+        (psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"), None, 1),
     ],
 )
 def test_what_fails_is_off_and_keeps_what_it_saw(problem: Exception, off: str | None, missed: int) -> None:

@@ -90,7 +90,7 @@ class Recording:
             self.complete = final
         except UnavailableError as error:
             self.off = str(error)
-        except psycopg.errors.QueryCanceled:  # by statement_timeout: the server was too busy
+        except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):  # by a timeout: it was too busy
             self.missed += 1
         except (OSError, psycopg.Error) as error:
             self.off = " ".join(str(error).split())
