@@ -526,6 +526,26 @@ def test_a_container_is_told_what_its_host_has_to_do() -> None:
     assert lines[3] == "# in the pod: resources: {limits: {hugepages-2Mi: 33792Mi}}"
 
 
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        ("transparent-huge-pages", {"host.thp.enabled": "always"}),
+        ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 0}),
+        ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.drivers": ["acpi-cpufreq"]}),
+        ("readahead", {"host.device.readahead_bytes": 0}),
+        ("numa", {"host.numa.zone_reclaim": 1}),
+        ("numa", SMALL_PAGES | {"host.numa.balancing": 1}),
+        ("swap", {"host.swap.total_bytes": GB, "host.process.swap_bytes": 100 * MB}),
+        ("overcommit", {"host.memory.committed_bytes": 114 * GB}),
+        ("huge-pages-nodes", {"host.huge.pools": [pool(total=17000, nodes=(17000, 0))]}),
+    ],
+)
+def test_in_a_container_the_kernels_settings_are_changed_on_the_host(rule: str, changes: dict[str, Any]) -> None:
+    lines = fix(rule, changes)
+    inside = fix(rule, changes | {"host.container": "Docker"})
+    assert inside == ["# on the host of this container (Docker):", *lines]
+
+
 def test_a_group_gets_room_for_the_server_beside_what_others_use() -> None:
     limits = {"host.huge.group_limits": [group(34 * GB, 2 * GB)], "host.huge.pools": [pool(total=40000, free=39000)]}
     lines = fix("huge-pages-group", SMALL_PAGES | limits)
@@ -596,6 +616,15 @@ def test_swap_is_read_back_only_into_memory_that_is_free() -> None:
     assert any("/etc/fstab" in line and "zram" in line for line in lines)
     assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.memory.available_bytes": 10 * GB})
     assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.swap.free_bytes": {"unknown": "x"}})
+
+
+def test_a_low_swappiness_is_not_raised() -> None:
+    swapped = {"host.swap.total_bytes": 8 * GB, "host.process.swap_bytes": GB}
+    assert fix("swap", swapped | {"host.swap.swappiness": 60})[-1].startswith(
+        "echo 'vm.swappiness = 1' > /etc/sysctl.d"
+    )
+    for low in (0, 1):
+        assert not any("swappiness" in line for line in fix("swap", swapped | {"host.swap.swappiness": low}))
 
 
 def test_memory_in_swap_that_the_kernel_does_not_count_by_process_is_mentioned() -> None:

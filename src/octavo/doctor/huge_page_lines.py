@@ -2,7 +2,7 @@
 
 from octavo.doctor.amounts import HugePages, shared_memory
 from octavo.doctor.facts import RuleFacts
-from octavo.doctor.lines import Line
+from octavo.doctor.lines import Line, on_the_host
 from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
 from octavo.hugepages.limits import kubernetes_resource
 from octavo.hugepages.needed import ServerPages
@@ -54,12 +54,6 @@ def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
         f"# first stop the server: the pool takes {human_size(more)} more, and while it runs {human_size(available)} "
         "are available",
     )
-
-
-def on_the_host(asked: RuleFacts) -> tuple[str, ...]:
-    """A comment for a container, which cannot change the pool of its host."""
-    container = asked.text_or_none("host.container")
-    return (f"# on the host of this container ({container}):",) if container else ()
 
 
 def _pod(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.units import human_size
 
 _BUSY = 20.0  # pages a second
 _MUCH = 64 * 1024**2
 _ROOM = 2
+_LOW = 1
 _FILE = "/etc/sysctl.d/60-postgresql-swap.conf"
 # VmSwap, from which the fact comes, has no shared memory (proc_pid_status(5)).
 _PRIVATE = "of the server's private memory"
@@ -28,7 +30,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{human_size(swapped or 0)} {_PRIVATE} are in swap{_of_all(asked, total)}{tends}",
         f"{human_size(rate * page)}/s move between memory and swap now; what is swapped out is read back a page at a "
         "time, when a query needs it",
-        (*_read_back(asked, total), f"echo 'vm.swappiness = 1' > {_FILE} && sysctl -p {_FILE}"),
+        (*on_the_host(asked), *_read_back(asked, total), *_less_swapping(swappiness)),
         "now",
         "grep ^pswp /proc/vmstat",
     )
@@ -50,6 +52,13 @@ def _read_back(asked: RuleFacts, total: int) -> tuple[str, ...]:
         "swapoff -a && swapon -a",
         "# swapon -a starts what is in /etc/fstab; start others again (zram, units of systemd): swapon --show before",
     )
+
+
+def _less_swapping(swappiness: int | None) -> tuple[str, ...]:
+    """Not where it is as low, or 0, which 1 would raise."""
+    if swappiness is not None and swappiness <= _LOW:
+        return ()
+    return (f"echo 'vm.swappiness = {_LOW}' > {_FILE} && sysctl -p {_FILE}",)
 
 
 RULE = DoctorRule(
