@@ -63,3 +63,27 @@ def test_a_server_that_does_not_tell_when_its_backend_began_is_elsewhere(tmp_pat
     process(tmp_path, "postgres", 1.0)
     target, _ = target_of(connected("127.0.0.1", None, tmp_path), tmp_path)
     assert target.postmaster is None and target.no_processes
+
+
+@pytest.mark.parametrize(
+    ("mounts", "working", "seen"),
+    [
+        ("mnt:[1]", "data", True),
+        ("mnt:[2]", "data", True),  # a unit with ProtectSystem=
+        ("mnt:[2]", "other", False),  # a container with the PIDs of this host
+        ("mnt:[2]", "gone", True),  # not ours to see
+    ],
+)
+def test_a_directory_of_the_same_name_is_not_the_servers(mounts: str, working: str, seen: bool, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "other").mkdir()
+    process(tmp_path, "postgres", 1.0)
+    for who, namespace in (("self", "mnt:[1]"), (str(POSTMASTER), mounts)):
+        (tmp_path / who / "ns").mkdir(parents=True)
+        (tmp_path / who / "ns/mnt").symlink_to(namespace)
+    (tmp_path / str(POSTMASTER) / "cwd").symlink_to(tmp_path / working)
+    target, _ = target_of(connected("127.0.0.1", time.time() - 1.0, data), tmp_path)
+    assert target.postmaster == POSTMASTER
+    assert target.directory == (data if seen else None)
+    assert bool(target.no_directory) is not seen

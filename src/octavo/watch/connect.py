@@ -123,4 +123,18 @@ def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Pa
         if told:
             return None, f"{told} cannot be seen by this user"
         return None, "this user may not see the data directory's path (GRANT pg_monitor, or run as the server's user)"
+    if _is_another(found, postmaster, proc):
+        return None, f"{found} of this host is not the server's, which is in a container"
     return found, ""
+
+
+def _is_another(found: Path, postmaster: int, proc: Path) -> bool:
+    """Whether a server with other mounts has another directory of that name: a container may have our PIDs (hostPID).
+
+    A unit of systemd has mounts of its own, too, but the same data directory; the server's working directory is it.
+    """
+    try:
+        ours, theirs = ((proc / who / "ns/mnt").readlink() for who in ("self", str(postmaster)))
+        return ours != theirs and not found.samefile(proc / str(postmaster) / "cwd")
+    except OSError:  # of another user: not ours to see
+        return False
