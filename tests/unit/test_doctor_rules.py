@@ -472,6 +472,9 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("cloud-volume", AZURE | {"live.device.reads_per_second": 2000.0, "host.device.size_bytes": 128 * GB,
                                   "live.device.read_bytes_per_second": 168e6},
          "premium SSD (P10) gives 162 MB/s while it bursts, then 95.4 MB/s"),
+        # What is included in the price; what was provisioned is not known.
+        ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 2990.0},
+         "hyperdisk-balanced (baseline performance) gives 3,000/s"),
         # 3,000 and 6 for each GiB.
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 6000.0}, "pd-balanced gives 6,000/s"),
         ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8 kB"),
