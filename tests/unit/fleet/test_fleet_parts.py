@@ -187,7 +187,7 @@ def test_the_coordinator_of_a_fleet_does_not_join_another_one(tmp_path: Path, mo
     own = (certificates.directory() / "ca.pem").read_text()
     certificates.install(certificates.issue("itself"))
     with monkeypatch.context() as other:
-        other.setenv("OCTAVO_HOME", str(tmp_path / "other"))
+        other.setattr(certificates, "octavo_home", lambda: tmp_path / "other")
         certificates.make_authority()
         strange = certificates.issue("alpha")
     with pytest.raises(HostError, match=r"the coordinator of another fleet; .* rm .*/fleet/ca\.key"):
