@@ -151,13 +151,13 @@ def _hosts(file: Path, interval: str, fail_on: FailOn, format: DoctorFormat, *, 
     from octavo.remote.ssh import on_each
     from octavo.units import parse_duration
 
-    parse_duration(interval)
+    seconds = hosts.seconds_for(parse_duration(interval))
     chosen = read_hosts(file)
     rows: list[dict[str, Any]] = []
     with Journal() as journal:
         asked = on_each(
-            chosen, lambda host: hosts.words_for(host, interval), journal,
-            seconds=hosts.SECONDS, most_bytes=hosts.MOST_BYTES,
+            chosen, lambda host: hosts.words_for(host, interval), journal, seconds=seconds,
+            most_bytes=hosts.MOST_BYTES,
         )  # fmt: skip
         for number, answer in enumerate(asked, 1):
             rows += hosts.rows_of(answer)
