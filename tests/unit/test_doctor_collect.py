@@ -273,7 +273,8 @@ def test_a_directory_of_anybody_adds_nothing_to_the_connection(monkeypatch: pyte
     monkeypatch.setattr(examine_module, "_connect", connect)
     examine_module._connect_to(Listener("/x' port=1 sslkey=/etc/shadow", 5432, os.geteuid()))
     assert asked[0]["host"] == "/x' port=1 sslkey=/etc/shadow"
-    assert set(asked[0]) <= {"host", "port", "user", "dbname", "passfile", "password"}
+    assert asked[0]["hostaddr"] == ""  # that of the environment is another server's
+    assert set(asked[0]) <= {"host", "hostaddr", "port", "user", "dbname", "passfile", "password"}
     assert (asked[0]["passfile"], asked[0]["password"]) == (NO_PASSWORDS, "")  # whoever listens there gets none
 
 

@@ -207,6 +207,7 @@ def _connect_to(listener: Listener) -> ExaminedServer:
         # Values are quoted: a directory may have any name.
         dsn = make_conninfo(
             host=listener.directory,
+            hostaddr="",  # PGHOSTADDR and that of a service would take precedence over the socket
             port=listener.port,
             user=user,
             dbname="postgres",
