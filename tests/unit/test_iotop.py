@@ -266,6 +266,15 @@ def test_calls_are_counted_between_two_looks(tmp_path: Path) -> None:
     assert found[7] == AskedOf(SystemCalls(1, 8192), SystemCalls(0, 0))
     assert found[8].read == SystemCalls(1, 50)
     assert found[11] == AskedOf(SystemCalls(3, 1), SystemCalls(4, 2))
+
+
+def test_a_process_with_the_pid_of_a_busier_one_counts_from_its_beginning() -> None:
+    ended = AskedOf(SystemCalls(5, 50), SystemCalls(900, 9000))
+    began = AskedOf(SystemCalls(6, 60), SystemCalls(1, 10))
+    assert began.since(ended) == began
+    assert AskedOf(SystemCalls(6, 60), SystemCalls(901, 9000)).since(ended) == AskedOf(
+        SystemCalls(1, 10), SystemCalls(1, 0)
+    )
     assert 9 not in found
 
 
