@@ -8,6 +8,7 @@ import pytest
 from tests.security.conftest import needs_root
 
 from octavo.doctor.collect import find
+from octavo.errors import HostError
 from octavo.host.mounts import Mount
 from octavo.host.owner import mounted_by_users
 from octavo.postgres.builds import usage
@@ -139,8 +140,13 @@ def test_the_doctor_goes_into_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     theirs, proc = tmp_path / "theirs", tmp_path / "proc"
     theirs.mkdir()
     (tmp_path / "link").symlink_to(theirs)
+    (tmp_path / "open").symlink_to("/proc/self/fd")  # where one is open, its text says nothing of where it leads
     (proc / "net").mkdir(parents=True)
-    (proc / "net/unix").write_text(_rows(theirs / ".s.PGSQL.1", tmp_path / "link/.s.PGSQL.2", tmp_path / ".s.PGSQL.3"))
+    (proc / "net/unix").write_text(
+        _rows(
+            *(tmp_path / name for name in ("theirs/.s.PGSQL.1", "link/.s.PGSQL.2", "open/0/.s.PGSQL.4", ".s.PGSQL.3"))
+        )
+    )
     asked: list[Path] = []
     real = Path.stat
 
@@ -174,6 +180,11 @@ def test_the_doctor_goes_into_no_user_namespace_of_others(tmp_path: Path) -> Non
     found = list(find._places(proc))  # pyright: ignore[reportPrivateUsage]
     assert (proc / "7/net/unix", proc / "7/root") in found  # a container of root's
     assert not any(root.is_relative_to(proc / "8") for _, root in found)
+    find.avoid_users_mounts(proc / "7/root/run", proc)
+    # As a server's user may write it in postmaster.pid.
+    for path in (proc / "8/root/run", proc / "7/cwd/run", proc / "7/fd/3", proc / "7", proc):
+        with pytest.raises(HostError, match="may lead into a filesystem that a user mounted"):
+            find.avoid_users_mounts(path, proc)
 
 
 def test_what_others_run_is_known_by_its_name_alone(tmp_path: Path) -> None:

@@ -189,6 +189,19 @@ def test_two_reports_are_compared(tmp_path: Path) -> None:
     assert compare.lines(compare.changes(before, before))[1] == "stays: kernel-page at db: warning"
 
 
+def test_a_finding_that_cannot_be_seen_any_more_is_not_better() -> None:
+    facts = read_facts({"setting.block_size": 8192, "host.memory.page_bytes": 65536, "setting.shared_buffers": MB})
+    before = report.document([report.part("db", facts), report.part("gone", facts)])
+    lost = Facts([Fact(name, unknown="the server could not be examined") for name in ("setting.", "host.")])
+    after = report.document([report.part("db", lost, "connection refused")])
+    changed = compare.changes(before, after)
+    assert [line for line in compare.changed_lines(changed) if "kernel-page" in line] == [
+        "not known: kernel-page at db: warning → unknown", "not known: kernel-page at gone: warning → absent",
+    ]  # fmt: skip
+    assert not any(row["better"] for row in changed["changes"])
+    assert compare.changed_lines(compare.changes(after, before))[0].startswith("worse: ")
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"schema_version": 1}', '{"schema_version": 1, "servers": [1]}', "[" * 99999]
 )

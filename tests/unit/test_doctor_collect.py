@@ -13,7 +13,7 @@ from tests.unit.planted import plant
 
 from octavo.binary.read import read_one
 from octavo.doctor import examine as examine_module
-from octavo.doctor.collect import processes, storage
+from octavo.doctor.collect import gather, processes, storage
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
@@ -21,7 +21,7 @@ from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
-from octavo.doctor.facts import Facts
+from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError
 from octavo.host.block_devices import disks_below
 from octavo.host.diskstats import DiskTotals
@@ -157,6 +157,8 @@ def test_a_directory_of_wal_that_is_elsewhere_is_not_followed(tmp_path: Path) ->
     assert storage.pg_wal_elsewhere(tmp_path, root).value is False
     plant(root, {"proc/self/mountinfo": f"41 31 0:38 / {wal} rw - ext4 x rw\n"})
     assert storage.pg_wal_elsewhere(tmp_path, root).value is True
+    (tmp_path / "link").symlink_to(tmp_path)  # as /var/lib/postgresql, where the data are on another disk
+    assert storage.pg_wal_elsewhere(tmp_path / "link", root).value is True
 
 
 def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path) -> None:
@@ -168,6 +170,22 @@ def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path
         assert facts["host.fs.type"].value == kind
         assert facts["host.fs.block_bytes"].is_known is known
         assert facts["host.device.name"].unknown
+
+
+def test_a_query_that_took_too_long_is_not_repeated_while_a_server_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[list[Fact]] = []
+    stopped = Fact("server.databases_bytes", unknown="took longer than 1s, so it was stopped")
+
+    def of_server(_connection: object, _seconds: float, before: list[Fact]) -> Facts:
+        known.append(before)
+        return Facts([stopped])
+
+    monkeypatch.setattr(gather, "of_server", of_server)
+    server = examine_module.ExaminedServer("x", SimpleNamespace(waited=0.0))  # pyright: ignore[reportArgumentType]
+    for _ in range(2):
+        assert server.facts(0.0)["server.databases_bytes"] == stopped
+    assert known[0] == [] and known[1][0] == stopped
+    assert [fact.name for fact in known[1]] == list(gather.DEAR)
 
 
 def test_live_facts_are_differences() -> None:
@@ -256,7 +274,8 @@ def test_a_directory_of_anybody_adds_nothing_to_the_connection(monkeypatch: pyte
     monkeypatch.setattr(examine_module, "_connect", connect)
     examine_module._connect_to(Listener("/x' port=1 sslkey=/etc/shadow", 5432, os.geteuid()))
     assert asked[0]["host"] == "/x' port=1 sslkey=/etc/shadow"
-    assert set(asked[0]) <= {"host", "port", "user", "dbname", "passfile", "password"}
+    assert asked[0]["hostaddr"] == ""  # that of the environment is another server's
+    assert set(asked[0]) <= {"host", "hostaddr", "port", "user", "dbname", "passfile", "password"}
     assert (asked[0]["passfile"], asked[0]["password"]) == (NO_PASSWORDS, "")  # whoever listens there gets none
 
 

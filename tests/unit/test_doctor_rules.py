@@ -351,7 +351,11 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs",
                               "host.fs.block_bytes": 128 * kB}, "ok"),
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs"}, "error"),  # records of 4 kB
-        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs"}, "ok"),
+        # A block may be in two extents, which are committed one after the other.
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs"}, "warning"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "bcachefs"}, "warning"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs",
+                              "setting.block_size": 4 * kB}, "ok"),
         ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "btrfs",
                               "host.fs.options": "rw,nodatacow",
                               "host.device.physical_sector_bytes": {"unknown": "no device"}}, "error"),
@@ -468,6 +472,9 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("cloud-volume", AZURE | {"live.device.reads_per_second": 2000.0, "host.device.size_bytes": 128 * GB,
                                   "live.device.read_bytes_per_second": 168e6},
          "premium SSD (P10) gives 162 MB/s while it bursts, then 95.4 MB/s"),
+        # What is included in the price; what was provisioned is not known.
+        ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 2990.0},
+         "hyperdisk-balanced (baseline performance) gives 3,000/s"),
         # 3,000 and 6 for each GiB.
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 6000.0}, "pd-balanced gives 6,000/s"),
         ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8 kB"),
@@ -506,11 +513,40 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found[2:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
 
 
+def test_a_server_whose_small_pages_take_the_memory_is_stopped_first() -> None:
+    """The kernel would evict the page cache and swap for a pool of 33 GB where 32 GB are available."""
+    small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.memory.available_bytes": 32 * GB}
+    lines = fix("huge-pages", small)
+    assert lines[0] == "# first stop the server: the pool takes 33 GB more, and while it runs 32 GB are available"
+    assert lines[1].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
+    assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[1]
+
+
 def test_a_container_is_told_what_its_host_has_to_do() -> None:
     small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.container": "Kubernetes"}
     lines = fix("huge-pages", small)
     assert lines[0] == "# on the host of this container (Kubernetes):"
     assert lines[3] == "# in the pod: resources: {limits: {hugepages-2Mi: 33792Mi}}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        ("transparent-huge-pages", {"host.thp.enabled": "always"}),
+        ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 0}),
+        ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.drivers": ["acpi-cpufreq"]}),
+        ("readahead", {"host.device.readahead_bytes": 0}),
+        ("numa", {"host.numa.zone_reclaim": 1}),
+        ("numa", SMALL_PAGES | {"host.numa.balancing": 1}),
+        ("swap", {"host.swap.total_bytes": GB, "host.process.swap_bytes": 100 * MB}),
+        ("overcommit", {"host.memory.committed_bytes": 114 * GB}),
+        ("huge-pages-nodes", {"host.huge.pools": [pool(total=17000, nodes=(17000, 0))]}),
+    ],
+)
+def test_in_a_container_the_kernels_settings_are_changed_on_the_host(rule: str, changes: dict[str, Any]) -> None:
+    lines = fix(rule, changes)
+    inside = fix(rule, changes | {"host.container": "Docker"})
+    assert inside == ["# on the host of this container (Docker):", *lines]
 
 
 def test_a_group_gets_room_for_the_server_beside_what_others_use() -> None:
@@ -570,11 +606,37 @@ def test_full_page_writes_protect_after_the_next_checkpoint() -> None:
     assert fix("full-page-writes", {"setting.full_page_writes": False})[2].startswith("CHECKPOINT;")
 
 
+def test_the_kernel_to_install_is_for_the_machine() -> None:
+    """Memory pages larger than a block are those of 64-bit Arm or POWER, not of amd64."""
+    large = {"host.memory.page_bytes": 64 * kB, "host.machine": "aarch64"}
+    assert fix("folio-writes", large)[1].endswith("linux-image-arm64")
+    assert fix("folio-writes", large | {"host.machine": "ppc64le"})[1].endswith("linux-image-powerpc64le")
+
+
 def test_swap_is_read_back_only_into_memory_that_is_free() -> None:
     swapped = {"host.swap.total_bytes": 8 * GB, "host.swap.free_bytes": 2 * GB, "host.process.swap_bytes": GB}
-    assert "swapoff -a && swapon -a" in fix("swap", swapped)
+    assert "swapoff -a && swapon -a" in (lines := fix("swap", swapped))
+    assert any("/etc/fstab" in line and "zram" in line for line in lines)
     assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.memory.available_bytes": 10 * GB})
     assert "swapoff -a && swapon -a" not in fix("swap", swapped | {"host.swap.free_bytes": {"unknown": "x"}})
+
+
+def test_a_low_swappiness_is_not_raised() -> None:
+    swapped = {"host.swap.total_bytes": 8 * GB, "host.process.swap_bytes": GB}
+    assert fix("swap", swapped | {"host.swap.swappiness": 60})[-1].startswith(
+        "echo 'vm.swappiness = 1' > /etc/sysctl.d"
+    )
+    for low in (0, 1):
+        assert not any("swappiness" in line for line in fix("swap", swapped | {"host.swap.swappiness": low}))
+
+
+def test_memory_in_swap_that_the_kernel_does_not_count_by_process_is_mentioned() -> None:
+    """VmSwap has no shared memory: all of shared_buffers may be in swap while it is 0."""
+    found = result("swap", {"host.swap.total_bytes": 64 * GB, "host.swap.free_bytes": 2 * GB})
+    assert found.status == "ok"
+    assert found.text == (
+        "0 B of the server's private memory are in swap, of 62 GB of all processes and shared memory, 0 pages/s move"
+    )
 
 
 def test_the_unit_is_the_postmasters() -> None:

@@ -8,15 +8,18 @@ import pytest
 from tests.unit.planted import plant
 
 from octavo.doctor import compare, report
-from octavo.doctor.collect import volumes
+from octavo.doctor.collect import gather, stopped, volumes
 from octavo.doctor.collect.live import LiveCounters, live_facts
 from octavo.doctor.collect.volumes import volume_facts
 from octavo.doctor.engine import Result, examine
+from octavo.doctor.examine import on
 from octavo.doctor.facts import Fact, Facts, read_facts
 from octavo.doctor.rules import RULES
 from octavo.doctor.storage_volumes import volumes_of
+from octavo.errors import UsageError
 from octavo.host.diskstats import DiskTotals
 from octavo.host.mounts import Mount
+from octavo.hugepages import postmaster_files
 
 CASES = Path(__file__).parents[1] / "doctor_cases"
 VOLUMES: dict[str, Any] = json.loads((CASES / "bare-metal-volumes.json").read_text())["facts"]
@@ -197,6 +200,43 @@ def test_a_server_that_is_not_asked_has_its_links(directory: Path) -> None:
     for fact in (None, Fact("server.tablespaces", unknown="refused")):
         _, there = volumes_of(Facts(volume_facts(directory, fact)[0])["host.volumes"].value)
         assert (there.holds, there.tablespaces) == (("tablespace 16400",), ())
+
+
+@pytest.fixture
+def configuration(directory: Path, tmp_path: Path) -> Path:
+    """A directory that has only the configuration of a cluster, as on Debian."""
+    plant(tmp_path, {"data/PG_VERSION": "18\n", "etc/postgresql.conf": f"data_directory = '{directory}'\n"})
+    return tmp_path / "etc"
+
+
+def test_the_storage_of_a_stopped_cluster_is_that_of_its_data(
+    configuration: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settings(pgdata: Path, bindir: Path | None) -> list[Fact]:
+        assert (pgdata, bindir) == (configuration, None)
+        return [Fact("setting.block_size", 8192, "postgres -C")]
+
+    monkeypatch.setattr(stopped, "stopped_facts", settings)
+    (directory / "pg_wal").rmdir()
+    (directory / "pg_wal").symlink_to("/proc")
+    facts = gather.of_stopped(configuration, None)
+    _, wal = volumes_of(facts["host.volumes"].value)
+    assert (wal.mount, wal.holds) == ("/proc", ("pg_wal",))
+    assert facts["host.fs.wal_elsewhere"].source == f"readlink({directory}/pg_wal)"
+
+
+def test_the_server_of_a_configuration_is_that_of_its_data(
+    configuration: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / "postmaster.pid").touch()
+
+    def running(data: Path) -> None:
+        assert data == directory
+        raise UsageError("looked at")
+
+    monkeypatch.setattr(postmaster_files, "running_on", running)
+    with pytest.raises(UsageError, match="looked at"):
+        on(configuration)
 
 
 def test_a_link_in_place_of_pg_tblspc_is_not_followed(directory: Path, tmp_path: Path) -> None:

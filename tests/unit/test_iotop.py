@@ -88,6 +88,9 @@ def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None
         [
             [{"pid": 13, "bytes": 8192}, {"pid": 14, "bytes": 32768}],
             psycopg.errors.QueryCanceled("timeout"),
+            psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"),
+            psycopg.errors.CharacterNotInRepertoire('invalid byte sequence for encoding "EUC_JP": 0xfc'),
+            psycopg.errors.UntranslatableCharacter("character has no equivalent in encoding"),
             [],
             [{"pid": 13, "bytes": 122880}],
         ]
@@ -101,7 +104,7 @@ def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None
         return found
 
     in_flight = InFlight(of_server(query))
-    for _ in range(4):
+    for _ in range(7):
         in_flight.sample()
     assert list(in_flight.take().items()) == [(13, 0.8), (14, 0.2)]
     assert (in_flight.take(), in_flight.off) == ({}, None)
@@ -112,6 +115,7 @@ def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None
     [
         (psycopg.errors.InsufficientPrivilege("permission denied"), "GRANT pg_monitor"),
         (psycopg.OperationalError("the connection\nis lost"), "the connection is lost"),
+        (HostError("the server did not accept our timeouts"), "did not accept our timeouts"),
     ],
 )
 def test_a_server_that_does_not_tell_it_is_asked_once(problem: Exception, words: str) -> None:
@@ -154,6 +158,31 @@ def test_a_query_that_is_over_is_told_from_one_that_runs() -> None:
     )
     hidden = {"backend_type": None, "database": "shop", "state": None, "query": "<insufficient privilege>"}
     assert doing_of(hidden) == ProcessActivity(None, "shop", None)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ALTER ROLE a PASSWORD 'hunter2'", "create user a encrypted password\n'x''hunter2' valid until 'infinity'",
+        r"ALTER ROLE a PASSWORD E'x\'hunter2'", "ALTER ROLE a PASSWORD $$hunter2$$", "ALTER ROLE a PASSWORD $a$hunter2",
+        "ALTER ROLE a PASSWORD 'hunter2 and what was cut o", r"ALTER ROLE a PASSWORD 'hunter2\ ".strip(),
+        "CREATE USER MAPPING FOR a SERVER b OPTIONS (user 'a', password 'hunter2')",
+        "CREATE SUBSCRIPTION s CONNECTION 'host=b password=hunter2 user=a' PUBLICATION p",
+        "CREATE SUBSCRIPTION s CONNECTION 'host=b password=''x hunter2'' user=a' PUBLICATION p",
+        "SELECT dblink_connect('postgresql://a:hunter2@b/c')", "UPDATE account SET password = 'hunter2' WHERE id = 7",
+        'SELECT * FROM account WHERE "password" = \'hunter2\'',
+    ],
+)  # fmt: skip
+def test_a_query_shows_no_password(query: str) -> None:
+    row = {"pid": 7, "backend_type": "client backend", "database": "shop", "state": "active", "query": query}
+    shown = doing_of(row).query
+    assert shown is not None and "hunter2" not in shown and "***" in shown
+
+
+def test_a_query_without_a_password_is_shown_as_it_is() -> None:
+    query = "SELECT password_of('x'), 'password' FROM t WHERE password IS NULL OR name = 'it''s'"
+    row = {"pid": 7, "backend_type": "client backend", "database": "shop", "state": "active", "query": query}
+    assert doing_of(row).query == query
 
 
 def test_what_kernel_workers_write_is_not_given_to_a_process() -> None:
@@ -238,6 +267,15 @@ def test_calls_are_counted_between_two_looks(tmp_path: Path) -> None:
     assert found[8].read == SystemCalls(1, 50)
     assert found[11] == AskedOf(SystemCalls(3, 1), SystemCalls(4, 2))
     assert 9 not in found
+
+
+def test_a_process_with_the_pid_of_a_busier_one_counts_from_its_beginning() -> None:
+    ended = AskedOf(SystemCalls(5, 50), SystemCalls(900, 9000))
+    began = AskedOf(SystemCalls(6, 60), SystemCalls(1, 10))
+    assert began.since(ended) == began
+    assert AskedOf(SystemCalls(6, 60), SystemCalls(901, 9000)).since(ended) == AskedOf(
+        SystemCalls(1, 10), SystemCalls(1, 0)
+    )
 
 
 def test_nothing_in_a_query_is_taken_for_markup() -> None:

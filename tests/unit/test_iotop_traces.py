@@ -107,12 +107,21 @@ def test_a_worker_of_io_uring_asks_in_a_processes_name() -> None:
 
 
 def test_what_was_never_issued_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("octavo.iotop.trace_lines._MOST_UNDER_WAY", 3)
+    monkeypatch.setattr("octavo.iotop.trace_lines._MOST_NOTED", 3)
     attribution = Attribution(lambda thread: thread)
     for sector in range(4):
         attribution.add(event("block_io_start", 1, sector))
     assert attribution.add(event("block_rq_issue", 99, 0)) == RequestCount(8 << 20, 99, "read", 1, 4096)
     assert attribution.add(event("block_rq_issue", 99, 1)) == RequestCount(8 << 20, 1, "read", 1, 4096)
+
+
+def test_the_names_of_the_latest_processes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host has millions in time, and a view may stay open."""
+    monkeypatch.setattr("octavo.iotop.trace_lines._MOST_NOTED", 3)
+    attribution = Attribution(lambda thread: thread)
+    for pid in (1, 2, 3, 1, 4):
+        attribution.add(event("block_rq_issue", pid, pid, command=f"x{pid}"))
+    assert attribution.names == {3: "x3", 1: "x1", 4: "x4"}
 
 
 @given(st.text("RWDFNSAME", max_size=4))

@@ -196,6 +196,32 @@ def test_without_root_nothing_of_the_host_is_offered(place: KnobTarget, monkeypa
         assert said is not None and "root" in said, name
 
 
+@pytest.mark.parametrize(
+    ("level", "allows"),
+    [
+        ("never", "8 GB"),
+        ("never/50%", "9.5 GB"),  # half of what is not huge pages, and the swap
+        ("never/6GB", "7 GB"),
+        ("never/90%", None),
+        ("never/16GB", None),
+        ("always", None),
+        ("heuristic", None),
+    ],
+)
+def test_never_is_skipped_where_more_is_committed_than_it_allows(
+    place: KnobTarget, level: str, allows: str | None
+) -> None:
+    """All allocations of the host would fail, those that put it back included."""
+    numbers = {"MemTotal": 20, "SwapTotal": 1, "CommitLimit": 8, "Committed_AS": 10, "Hugetlb": 3}
+    text = "".join(f"{name}: {size * 1024**2} kB\n" for name, size in numbers.items())
+    (place.proc / "meminfo").write_text(text)
+    said = knobs.cannot({"overcommit": level}, place)
+    if allows is None:
+        assert said is None
+    else:
+        assert said is not None and f"{level} allows {allows}:" in said
+
+
 # ── Levels ────────────────────────────────────────────────────────────────────────────────────
 
 _GOOD = {

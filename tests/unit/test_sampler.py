@@ -101,6 +101,19 @@ def test_a_slow_reading_leaves_periods_out_and_never_catches_up() -> None:
     assert 4 <= len(moments) <= 6
 
 
+def test_a_view_that_stays_open_keeps_the_latest_reading_only() -> None:
+    clock = FakeClock()
+    sampler = Sampler(clock, keeps=False)
+    instrument = Counting(clock)
+    recording = sampler.add("i0", instrument, instrument.open(target(Path("/nowhere"))))
+    for _ in range(3):
+        clock.time += 1
+        sampler.sample_now()
+    assert [(metric.name, value) for metric, _, value in recording.latest] == [("reads", 10.0), ("level", 103.0)]
+    assert recording.samples == 4
+    assert not recording.series()
+
+
 def test_the_cost_of_looking_is_measured_for_each() -> None:
     clock = FakeClock(until=103.5)
     sampler = sampling(clock, Counting(clock, cost=0.25), Counting(clock))
@@ -115,6 +128,7 @@ def test_the_cost_of_looking_is_measured_for_each() -> None:
         (PermissionError(13, "Permission denied"), "[Errno 13] Permission denied", 0),
         (psycopg.OperationalError("the connection\nis lost"), "the connection is lost", 0),
         (psycopg.errors.QueryCanceled("timeout"), None, 1),
+        (psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"), None, 1),
     ],
 )
 def test_what_fails_is_off_and_keeps_what_it_saw(problem: Exception, off: str | None, missed: int) -> None:

@@ -164,13 +164,13 @@ def _hosts(file: Path, interval: str, fail_on: FailOn, format: DoctorFormat, *, 
     from octavo.remote.ssh import on_each
     from octavo.units import duration_option
 
-    duration_option("--interval", interval)
+    seconds = hosts.seconds_for(duration_option("--interval", interval))
     chosen = read_hosts(file)
     rows: list[dict[str, Any]] = []
     with Journal() as journal:
         asked = on_each(
-            chosen, lambda host: hosts.words_for(host, interval), journal,
-            seconds=hosts.SECONDS, most_bytes=hosts.MOST_BYTES,
+            chosen, lambda host: hosts.words_for(host, interval), journal, seconds=seconds,
+            most_bytes=hosts.MOST_BYTES,
         )  # fmt: skip
         for number, answer in enumerate(asked, 1):
             rows += hosts.rows_of(answer)

@@ -12,6 +12,8 @@ from octavo.doctor.sentences import shown
 from octavo.doctor.storage_volumes import DATA
 from octavo.errors import UsageError
 
+# What a finding becomes when nobody knows whether it is still there: its server or a fact cannot be examined.
+_UNSEEN = ("unknown", "absent")
 # The key of a result: server, rule, and what is on the volume.
 _Key = tuple[str, str, str]
 
@@ -65,12 +67,16 @@ def lines(changed: Mapping[str, Any]) -> list[str]:
 
 
 def changed_lines(changed: Mapping[str, Any]) -> list[str]:
-    """The findings that were added, resolved, or became worse or better; worse results first."""
+    """The findings that were added, resolved, became worse or better, or are not known any more; worse results
+    first."""
     return [
-        f"{'better' if row['better'] else 'worse'}: {_what(row)} at {row['server']}: {row['was']} → {row['is']}"
-        + _in_brackets(row["facts"])
+        f"{_direction(row)}: {_what(row)} at {row['server']}: {row['was']} → {row['is']}{_in_brackets(row['facts'])}"
         for row in changed["changes"]
     ]
+
+
+def _direction(row: Mapping[str, Any]) -> str:
+    return "better" if row["better"] else "not known" if row["is"] in _UNSEEN else "worse"
 
 
 def _what(row: Mapping[str, Any]) -> str:
@@ -128,7 +134,7 @@ def _row(key: _Key, then: Mapping[str, Any] | None, now: Mapping[str, Any] | Non
     was, is_now = _word(then), _word(now)
     server, rule, volume = key
     return {"server": server, "rule": rule, "volume": volume, "was": was, "is": is_now,
-            "better": _rank(is_now) > _rank(was), "facts": facts}  # fmt: skip
+            "better": _rank(is_now) > _rank(was) and is_now not in _UNSEEN, "facts": facts}  # fmt: skip
 
 
 def _rank(word: str) -> int:

@@ -89,8 +89,8 @@ class ExaminedServer:
             raise HostError(f"{self.name}: the server no longer responds: {one_line(error)}") from None
         except WRONG as error:
             raise HostError(self._not_postgres(error)) from error
-        if facts["server.databases_bytes"].is_known:
-            self._known = [facts[name] for name in gather.DEAR]
+        # Also the reason why one is unknown: a query that was stopped after its time limit would take it at every look.
+        self._known = [facts[name] for name in gather.DEAR]
         return facts
 
     def _not_postgres(self, error: Exception) -> str:
@@ -208,6 +208,7 @@ def _connect_to(listener: Listener) -> ExaminedServer:
         # Values are quoted: a directory may have any name.
         dsn = make_conninfo(
             host=listener.directory,
+            hostaddr="",  # PGHOSTADDR and that of a service would take precedence over the socket
             port=listener.port,
             user=user,
             dbname="postgres",
@@ -238,10 +239,14 @@ def on(pgdata: Path) -> ExaminedServer | None:
     Raises HostError when it cannot be examined, UsageError when one may run there but is not visible.
     """
     from octavo.hugepages.postmaster_files import running_on
+    from octavo.hugepages.stopped import data_directory
 
     try:
-        found = running_on(pgdata) if (pgdata / "postmaster.pid").exists() else None
-        owner = owner_of(pgdata.stat())
+        # Debian keeps the configuration apart from the data, where the lock file is.
+        apart = (pgdata / "postgresql.conf").is_file() and not (pgdata / "PG_VERSION").exists()
+        data = data_directory(pgdata) if apart else pgdata
+        found = running_on(data) if (data / "postmaster.pid").exists() else None
+        owner = owner_of(data.stat())
     except PermissionError as error:
         raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
     except OSError as error:

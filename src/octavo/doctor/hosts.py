@@ -1,5 +1,6 @@
 """Many hosts in one table, the worst first: runs `octavo doctor --format json` on each, over SSH."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -13,8 +14,9 @@ from octavo.remote.ssh import HostAnswer
 from octavo.text import one_line
 from octavo.units import human_count
 
-# Limits: a host answers in a few seconds, and the report of a server has some hundred kB.
-SECONDS = 60
+# Limits: a host answers in a few seconds and its servers' intervals, one after another; the report of a server has some
+# hundred kB.
+_SECONDS, _INTERVALS = 60, 10
 MOST_BYTES = 16 * 1024**2
 _MOST_SERVERS = 50
 _MOST_RESULTS = 500  # rules of a server
@@ -24,6 +26,15 @@ _LONGEST = 300
 def words_for(host: RemoteHost, interval: str) -> list[str]:
     """The command for a host. Its exit code does not depend on findings, which the rows count."""
     return [*host.octavo, "doctor", "--format", "json", "--fail-on", "never", "--interval", interval]
+
+
+def seconds_for(interval: float) -> int:
+    """The time in which a host has to answer.
+
+    >>> seconds_for(2.0), seconds_for(120.0)
+    (80, 1260)
+    """
+    return _SECONDS + math.ceil(_INTERVALS * interval)
 
 
 def rows_of(answer: HostAnswer) -> list[dict[str, Any]]:
@@ -38,6 +49,8 @@ def rows_of(answer: HostAnswer) -> list[dict[str, Any]]:
         if report["schema_version"] != SCHEMA_VERSION:
             raise UsageError(f"its report has schema_version {report['schema_version']!r}, not {SCHEMA_VERSION}")
         rows = [{**host, **_row(server)} for server in servers[:_MOST_SERVERS]]
+        if (more := len(servers) - _MOST_SERVERS) > 0:
+            rows.append({**host, **_without(f"{human_count(more, 'server')} more than {_MOST_SERVERS}, left out here")})
     except UsageError as error:
         return [{**host, **_without(str(error))}]
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -2,10 +2,12 @@
 
 from octavo.doctor.amounts import HugePages, shared_memory
 from octavo.doctor.facts import RuleFacts
-from octavo.doctor.lines import Line
+from octavo.doctor.lines import Line, on_the_host
 from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
 from octavo.hugepages.limits import kubernetes_resource
 from octavo.hugepages.needed import ServerPages
+from octavo.hugepages.pool import room_for_pool
+from octavo.units import human_size
 
 
 def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
@@ -31,6 +33,7 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     )  # fmt: skip
     return (
         *on_the_host(asked),
+        *_stop_first(asked, wanted),
         *boot,
         f"cat {told['sysfs']}   # restart only when it prints {told['pool_pages']}: with fewer pages it does not start",
         *_pod(asked, wanted),
@@ -38,10 +41,19 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     )
 
 
-def on_the_host(asked: RuleFacts) -> tuple[str, ...]:
-    """A comment for a container, which cannot change the pool of its host."""
-    container = asked.text_or_none("host.container")
-    return (f"# on the host of this container ({container}):",) if container else ()
+def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
+    """A comment where the running host has not the memory for more pages, as the server's small ones are still there.
+
+    The kernel would evict the page cache and swap while it tries (limits of `octavo hugepages plan`).
+    """
+    pool, available = wanted.pool, asked.whole_or_none("host.memory.available_bytes")
+    more = pool.to_allocate(wanted.needed, wanted.held) * pool.page
+    if available is None or more <= room_for_pool(available, asked.whole("host.memory.total_bytes")):
+        return ()
+    return (
+        f"# first stop the server: the pool takes {human_size(more)} more, and while it runs {human_size(available)} "
+        "are available",
+    )
 
 
 def _pod(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from octavo.doctor.facts import RuleFacts
 from octavo.postgres.setting_line import Setting
 
 
@@ -35,6 +36,13 @@ _FIRST = {
 def alter(name: str, value: str) -> Setting:
     """The line that sets the parameter."""
     return Setting(name, value)
+
+
+def on_the_host(asked: RuleFacts) -> tuple[str, ...]:
+    """A comment for a container, whose /sys and /proc/sys are read-only: its host has to change the kernel's
+    settings."""
+    container = asked.text_or_none("host.container")
+    return (f"# on the host of this container ({container}):",) if container else ()
 
 
 def written(

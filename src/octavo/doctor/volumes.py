@@ -117,7 +117,7 @@ def _google(size: float) -> Cloud:
         (
             VolumeKind("pd-balanced", 3000 + 6 * size, (140 + 0.28 * size) * MIB, resize),
             VolumeKind("pd-ssd", 6000 + 30 * size, (240 + 0.48 * size) * MIB, resize),
-            VolumeKind("hyperdisk-balanced (default performance)", 3000, 140 * MIB, bought),
+            VolumeKind("hyperdisk-balanced (baseline performance)", 3000, 140 * MIB, bought),
         ),
         "gcloud compute disks describe DISK --format='value(type,sizeGb,provisionedIops,provisionedThroughput)'",
     )

@@ -120,7 +120,7 @@ def issue(name: str) -> dict[str, str]:
 
 def install(texts: dict[str, str]) -> None:
     """Writes the files that `issue` made for this host. Raises HostError when the texts are not certificates and a
-    key."""
+    key, or when this machine has a fleet of its own, which would then trust the other one's certificates."""
     try:
         files = {"ca.pem": texts["ca.pem"], f"{HOST}.pem": texts["certificate"], f"{HOST}.key": texts["key"]}
         if any(
@@ -130,6 +130,11 @@ def install(texts: dict[str, str]) -> None:
             raise ValueError
     except (KeyError, TypeError, AttributeError, ValueError):
         raise HostError("this is not a certificate of a fleet; octavo fleet init sends them") from None
+    if has_authority() and _read(f"{AUTHORITY}.pem") != files["ca.pem"]:
+        raise HostError(
+            "this machine is the coordinator of another fleet; take part with another OCTAVO_HOME, or give that fleet "
+            f"up: rm {_file(AUTHORITY)}.key"
+        )
     for name, text in files.items():
         _write(name, text)
 

@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from octavo.errors import HostError, OctavoError
 from octavo.fleet.certificates import directory
@@ -27,6 +28,7 @@ from octavo.home import write_durably
 from octavo.host.foreground import interrupt_once
 from octavo.host.process import ProcessIdentity, is_alive, itself, signal_to
 from octavo.host.safe_read import read_tail, read_text
+from octavo.text import one_line
 
 SCHEDULER = "scheduler"
 WORKER = "worker"
@@ -50,13 +52,28 @@ def running(name: str) -> ProcessIdentity | None:
     return identity if is_alive(identity) else None
 
 
+def _words(name: str) -> list[str] | None:
+    """The arguments that the process of this name was started with; None if they were not recorded."""
+    try:
+        found: Any = json.loads(read_text(_note(name)))["words"]
+        return [str(word) for word in found]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def start(name: str, *words: str) -> int:
     """Starts the process unless it is running. Returns its pid once it is ready. `words` are its arguments.
 
-    Raises HostError with the last line of its log when the process ends before it is ready.
+    Raises HostError with the last line of its log when the process ends before it is ready, and when it is running with
+    other arguments: a worker for another scheduler would never come to ours.
     """
     with _alone(name):
         if (there := running(name)) is not None:
+            if (others := _words(name)) is not None and others != list(words):
+                raise HostError(
+                    f"the {name} (pid {there.pid}) was started with {one_line(' '.join(others))} instead of "
+                    f"{one_line(' '.join(words))}; stop it first: octavo fleet stop"
+                )
             return there.pid
         reader, writer = os.pipe()
         with os.fdopen(reader) as told:
@@ -124,9 +141,8 @@ def main() -> None:
         os.chdir("/")
         threading.Thread(target=_keep_short, args=(sys.stdout.fileno(),), name="log", daemon=True).start()
         me = itself()
-        write_durably(
-            _note(name), json.dumps({"pid": me.pid, "start_time": me.start_time, "boot_id": me.boot_id}) + "\n"
-        )
+        note = {"pid": me.pid, "start_time": me.start_time, "boot_id": me.boot_id, "words": words}
+        write_durably(_note(name), json.dumps(note) + "\n")
 
         def ready() -> None:
             os.write(int(writer), f"{me.pid}\n".encode())

@@ -156,20 +156,25 @@ class _Connection(threading.Thread):
         self._stopping = stopping = asyncio.Event()
         leaving = asyncio.ensure_future(stopping.wait())
         while not stopping.is_set():
-            worker = self._worker()
             try:
-                await _first(leaving, worker.start())
+                await self._serve_once(leaving, stopping)
+            except Exception as error:  # also where no worker can be made, as on a full disk: without this thread the
+                # host would be away for good, because its process runs
+                print(f"not connected: {type(error).__name__}: {error}", flush=True)
                 self.tried.set()
-                if not stopping.is_set():
-                    await _first(leaving, worker.finished())
-            except (OSError, ValueError, RuntimeError, TimeoutError) as error:
-                print(f"not connected: {error}", flush=True)
-                self.tried.set()
-            finally:
-                with suppress(Exception):
-                    await worker.close(timeout=2, nanny=False)
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(leaving), _PAUSE)
+
+    async def _serve_once(self, leaving: "asyncio.Future[Any]", stopping: asyncio.Event) -> None:
+        worker = self._worker()
+        try:
+            await _first(leaving, worker.start())
+            self.tried.set()
+            if not stopping.is_set():
+                await _first(leaving, worker.finished())
+        finally:
+            with suppress(Exception):
+                await worker.close(timeout=2, nanny=False)
 
 
 async def _first(leaving: "asyncio.Future[Any]", other: Awaitable[Any]) -> None:

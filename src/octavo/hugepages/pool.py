@@ -148,8 +148,17 @@ def meminfo(name: str, proc: Path = _PROC) -> int:
 
 
 def memory_to_take(root: Path) -> int:
-    """Bytes that a pool may take of a running machine: the available memory less a fiftieth of all memory."""
-    return max(0, meminfo("MemAvailable", root / "proc") - meminfo("MemTotal", root / "proc") // 50)
+    """Bytes that a pool may take of this machine while it runs. Raises HostError."""
+    return room_for_pool(meminfo("MemAvailable", root / "proc"), meminfo("MemTotal", root / "proc"))
+
+
+def room_for_pool(available: int, total: int) -> int:
+    """Bytes that a pool may take of a running machine: the available memory less a fiftieth of all memory.
+
+    >>> room_for_pool(10_000, 100_000), room_for_pool(1_000, 100_000)
+    (8000, 0)
+    """
+    return max(0, available - total // 50)
 
 
 def _name(page: int) -> str:

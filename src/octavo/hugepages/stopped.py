@@ -74,6 +74,11 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
             ) from None
 
 
+def data_directory(pgdata: Path) -> Path:
+    """Where the data of a cluster are, which may be apart from its configuration. Raises UsageError and HostError."""
+    return _directories(pgdata)[1]
+
+
 def _directories(pgdata: Path) -> tuple[Path, Path]:
     """Where the configuration is, and where the data: Debian keeps postgresql.conf apart, with data_directory in it.
 

@@ -55,12 +55,16 @@ class _Track:
 @dataclass(slots=True)
 class Recording:
     """The readings of one instrument so far. `off` is the reason why it is no longer read, `missed` counts refused
-    readings, and `complete` says that the last reading is the final one."""
+    readings, and `complete` says that the last reading is the final one.
+
+    Unless it `keeps` them there is only the latest reading: for a view that may be open for weeks.
+    """
 
     name: str
     instrument: Sampled
     reader: Reader
     due: float
+    keeps: bool = True
     cpu_seconds: float = 0.0
     samples: int = 0
     missed: int = 0
@@ -87,7 +91,7 @@ class Recording:
             self.complete = final
         except UnavailableError as error:
             self.off = str(error)
-        except psycopg.errors.QueryCanceled:  # by statement_timeout: the server was too busy
+        except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):  # by a timeout: it was too busy
             self.missed += 1
         except (OSError, psycopg.Error) as error:
             self.off = one_line(error)
@@ -102,7 +106,7 @@ class Recording:
             if self._counts:  # taken before the load begins: the base of the counters
                 figures = []
         self.latest = list(points(figures, self.last or {}, reading, at - self.last_at))
-        for metric, item, value in self.latest:
+        for metric, item, value in self.latest if self.keeps else ():
             track = self._tracks.setdefault((metric.name, item), _Track(metric))
             track.seconds.append(at - began)
             track.values.append(value)
@@ -132,10 +136,12 @@ class Recording:
 
 
 class Sampler:
-    """Samples opened instruments. `run` is the loop of its thread; a test may call it with its own clock."""
+    """Samples opened instruments. `run` is the loop of its thread; a test may call it with its own clock. `keeps`: see
+    Recording."""
 
-    def __init__(self, clock: SamplerClock | None = None) -> None:
+    def __init__(self, clock: SamplerClock | None = None, *, keeps: bool = True) -> None:
         self.recordings: list[Recording] = []
+        self._keeps = keeps
         self.clock: SamplerClock = clock or MonotonicClock()
         self.began = self.clock.now()
         self._stopped = threading.Event()
@@ -143,7 +149,7 @@ class Sampler:
 
     def add(self, name: str, instrument: Sampled, reader: Reader) -> Recording:
         """Adds an instrument. One with counters is read at once; one with only gauges waits for its period."""
-        recording = Recording(name, instrument, reader, due=self.began + instrument.period)
+        recording = Recording(name, instrument, reader, due=self.began + instrument.period, keeps=self._keeps)
         self.recordings.append(recording)
         if counts(instrument):
             recording.sample(self.clock, self.began)

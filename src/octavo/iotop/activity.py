@@ -1,5 +1,6 @@
 """What PostgreSQL's processes are doing, from pg_stat_activity: read-only, under a short statement_timeout."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,11 +11,18 @@ from octavo.instruments.target import Target
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.polled_query import PolledQuery
 from octavo.iotop.terminal_text import one_line
-from octavo.postgres.user_connection import UsersConnection
+from octavo.postgres.user_connection import UsersConnection, without_secrets
 from octavo.watch.connect import connect, target_of
 
 # What pg_stat_activity gives for the query of another user (PostgreSQL documentation, "pg_stat_activity").
 _HIDDEN = "<insufficient privilege>"
+# The literal after the word, as in ALTER ROLE … PASSWORD 'x' and OPTIONS (password 'x'), and doubled quotes in another
+# literal. It may be cut off: the server gives the beginning of a query. The word may be a literal of its own.
+_PASSWORD = re.compile(
+    r"""(password"?(?:\s*=\s*|\s+)|(?<!')password)"""
+    r"""(''[^']+(?:''|\Z)|(?:e|u&)?'(?:[^'\\]|''|\\.?)*(?:'|\Z)|\$(\w*)\$.*?(?:\$\3\$|\Z))""",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +78,20 @@ class Activity:
 
 
 def doing_of(row: DictRow) -> ProcessActivity:
-    """A row of `activity.sql`. A query that is over is in parentheses."""
-    query = one_line(row["query"] or "") if row["query"] != _HIDDEN else ""
+    """A row of `activity.sql`. A query that is over is in parentheses, and shows no passwords."""
+    query = _without_passwords(one_line(row["query"] or "")) if row["query"] != _HIDDEN else ""
     if query and str(row["state"] or "active").startswith("idle"):
         query = f"({query})"
     return ProcessActivity(_clean(row["backend_type"]), _clean(row["database"]), query or None)
+
+
+def _without_passwords(query: str) -> str:
+    """The query without the passwords that commands set and that connection strings have.
+
+    >>> _without_passwords("ALTER ROLE a PASSWORD 'it''s'; SELECT dblink_connect('host=b password=x')")
+    "ALTER ROLE a PASSWORD ***; SELECT dblink_connect('host=b password=***"
+    """
+    return without_secrets(_PASSWORD.sub(r"\1***", query))
 
 
 def _clean(text: str | None) -> str | None:

@@ -1,9 +1,17 @@
 """A query that is repeated periodically on a server that may be busy, refuse it, or end."""
 
 import psycopg
+from psycopg import errors
 
+from octavo.errors import HostError
 from octavo.instruments.target import Rows, Target
 from octavo.iotop.terminal_text import one_line
+
+# A server that is busy now may answer the next time. A query that pg_stat_activity shows of a database with another
+# encoding may be no text in ours, and the server then refuses all rows while it is there.
+_PASSES = (
+    errors.QueryCanceled, errors.LockNotAvailable, errors.CharacterNotInRepertoire, errors.UntranslatableCharacter,
+)  # fmt: skip
 
 
 class PolledQuery:
@@ -19,10 +27,10 @@ class PolledQuery:
             return []
         try:
             return self._target.query(self._name)
-        except psycopg.errors.QueryCanceled:  # a server that is busy now may answer the next time
+        except _PASSES:
             return []
-        except psycopg.errors.InsufficientPrivilege as error:
+        except errors.InsufficientPrivilege as error:
             self.off = f"{one_line(str(error))} (GRANT pg_monitor)"
-        except psycopg.Error as error:
+        except (HostError, psycopg.Error) as error:  # HostError: a pooler that now refuses our limits
             self.off = f"not reported by the server: {one_line(str(error))}"
         return []

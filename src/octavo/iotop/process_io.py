@@ -23,6 +23,10 @@ class SystemCalls:
     calls: int
     bytes: int
 
+    def since(self, before: "SystemCalls") -> "SystemCalls":
+        """The difference."""
+        return SystemCalls(self.calls - before.calls, self.bytes - before.bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class AskedOf:
@@ -37,12 +41,10 @@ class AskedOf:
 
     def since(self, before: "AskedOf") -> "AskedOf":
         """The difference; a process that took over another's pid counts from its own beginning."""
-        if self.read.calls < before.read.calls or self.read.bytes < before.read.bytes:
+        read, write = self.read.since(before.read), self.write.since(before.write)
+        if min(read.calls, read.bytes, write.calls, write.bytes) < 0:
             return self
-        return AskedOf(
-            SystemCalls(self.read.calls - before.read.calls, self.read.bytes - before.read.bytes),
-            SystemCalls(self.write.calls - before.write.calls, self.write.bytes - before.write.bytes),
-        )
+        return AskedOf(read, write)
 
 
 class AskedBytes:

@@ -9,7 +9,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from octavo.iotop.request_source import RequestCount, direction_of, kernel_number
 
@@ -25,7 +25,8 @@ _SUBMITTED_PLACE = re.compile(rb"(\d{1,9}),(\d{1,9}) ([A-Z]*) (\d{1,20}) \+ (\d{
 _SECTOR = 512
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d{1,20}) )?EVENTS\]")
 _RING_WORKER = re.compile(r"iou-wrk-(\d{1,9})")
-_MOST_UNDER_WAY = 65536
+_MOST_NOTED = 65536
+_Key, _Noted = TypeVar("_Key"), TypeVar("_Noted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,16 @@ class Attribution:
     def __init__(self, process_of: Callable[[int], int]) -> None:
         self._process_of = process_of
         self._owners: OrderedDict[tuple[int, int], _Owner | None] = OrderedDict()
-        self.names: dict[int, str] = {}
+        self.names: OrderedDict[int, str] = OrderedDict()
 
     def add(self, line: TraceLine) -> RequestCount | None:
         """The request that the line adds to the count, None if there is none."""
         place = (line.device, line.sector)
         if line.event == "block_rq_requeue":
-            self._note(place, None)
+            _note(self._owners, place, None)
             return None
         if line.event == "block_io_start":
-            self._note(place, self._owner(line))
+            _note(self._owners, place, self._owner(line))
             return None
         known = place in self._owners
         owner = self._owners.pop(place, None)
@@ -122,13 +123,15 @@ class Attribution:
         worker = _RING_WORKER.match(line.command)
         pid = self._process_of(line.thread)
         if worker is None:
-            self.names[pid] = line.command
+            _note(self.names, pid, line.command)
             return _Owner(pid, ring=False)
         # The worker may have ended; the thread that it works for is in its name, as far as that fits.
         return _Owner(self._process_of(int(worker[1])) if pid == line.thread else pid, ring=True)
 
-    def _note(self, place: tuple[int, int], owner: _Owner | None) -> None:
-        self._owners[place] = owner
-        self._owners.move_to_end(place)
-        if len(self._owners) > _MOST_UNDER_WAY:
-            self._owners.popitem(last=False)
+
+def _note(table: OrderedDict[_Key, _Noted], key: _Key, noted: _Noted) -> None:
+    """Keeps the latest entries: a host has millions of processes in time, and requests whose end is never seen."""
+    table[key] = noted
+    table.move_to_end(key)
+    if len(table) > _MOST_NOTED:
+        table.popitem(last=False)

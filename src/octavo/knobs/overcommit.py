@@ -6,15 +6,16 @@ the other read 0, and both apply under `never` only.
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed, counterpart_changed
+from octavo.host.procfs import named_numbers
 from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, human_size, parse_size
 
 _MODES = {"heuristic": "0", "always": "1", "never": "2"}
 
@@ -42,9 +43,20 @@ class Overcommit:
     factor = Factor("overcommit", "run", "memory overcommit", AS_FOUND, _check)
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
-        """It needs root."""
-        del level
-        return not_writable(place.proc / "sys/vm/overcommit_memory")
+        """It needs root, and a limit above what this host's programs have been promised already."""
+        if (reason := not_writable(place.proc / "sys/vm/overcommit_memory")) or not level.startswith("never"):
+            return reason
+        try:
+            meminfo = named_numbers((place.proc / "meminfo").read_bytes())
+            limit, committed = _limit_kilobytes(level, meminfo), meminfo[b"Committed_AS"]
+        except (OSError, LookupError, ValueError):
+            return None
+        if committed < limit:
+            return None
+        return (
+            f"{human_size(committed * 1024)} are committed on this host (Committed_AS), and {level} allows "
+            f"{human_size(limit * 1024)}: allocations of all its programs would fail"
+        )
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
@@ -65,6 +77,20 @@ class Overcommit:
             memory = KernelValue(vm / "overcommit_memory")
             values.append((memory, stack.enter_context(changed(memory, _MODES[mode], journal))))
             yield Achieved(level, _state(place), found, tuple(values))
+
+
+def _limit_kilobytes(level: str, meminfo: Mapping[bytes, int]) -> int:
+    """The limit under a level of `never`: CommitLimit, which the kernel also reports under other modes, or the new one.
+
+    Raises LookupError when the kernel does not report it.
+    """
+    _, _, limit = level.partition("/")
+    if not limit:
+        return meminfo[b"CommitLimit"]
+    if "%" not in limit:
+        return parse_size(limit) // 1024 + meminfo[b"SwapTotal"]
+    memory = meminfo[b"MemTotal"] - meminfo.get(b"Hugetlb", 0)
+    return memory * int(limit.removesuffix("%")) // 100 + meminfo[b"SwapTotal"]
 
 
 def _state(place: KnobTarget) -> str:

@@ -32,10 +32,12 @@ _CONNECT_SECONDS = 10
 # ssh's own exit code for an error of its own (ssh(1)); timeout's and a shell's.
 _SSH_FAILED, _TIMED_OUT, _NOT_FOUND = 255, 124, 127
 _KEPT = ("SSH_AUTH_SOCK", "KRB5CCNAME", "HOME")
+# ControlMaster: a connection that the user shares is used, and none is made. Its process would stay (ControlPersist),
+# and be ended with all of its other sessions when our journal closes.
 _OPTIONS = (
-    "BatchMode=yes", f"ConnectTimeout={_CONNECT_SECONDS}", "ServerAliveInterval=5", "ServerAliveCountMax=3",
-    "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "RequestTTY=no",
-    "EscapeChar=none", "LogLevel=ERROR",
+    "BatchMode=yes", "StrictHostKeyChecking=yes", f"ConnectTimeout={_CONNECT_SECONDS}", "ServerAliveInterval=5",
+    "ServerAliveCountMax=3", "ControlMaster=no", "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no",
+    "PermitLocalCommand=no", "RequestTTY=no", "EscapeChar=none", "LogLevel=ERROR",
 )  # fmt: skip
 
 
@@ -79,7 +81,7 @@ def command_line(host: RemoteHost, words: Sequence[str], seconds: int) -> list[s
     if host.identity is not None:
         found += ["-i", str(host.identity), "-o", "IdentitiesOnly=yes"]
     if host.known_hosts is not None:
-        found += ["-o", f'UserKnownHostsFile="{host.known_hosts}"', "-o", "StrictHostKeyChecking=yes"]
+        found += ["-o", f'UserKnownHostsFile="{host.known_hosts}"']
     if host.port is not None:
         found += ["-p", str(host.port)]
     if host.user is not None:

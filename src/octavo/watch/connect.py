@@ -1,5 +1,7 @@
 """A read-only connection, and the other visible facts about the server."""
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from octavo.host.kernel_text import lines
-from octavo.host.process_table import read_process
+from octavo.host.process_table import Process, read_process
 from octavo.instruments.target import Rows, Target
 from octavo.postgres import sql, user_connection
 from octavo.postgres.own_connection import peer_of
@@ -16,6 +18,8 @@ from octavo.postgres.user_connection import SessionLimits, UsersConnection, limi
 
 # Nothing that we ask takes longer on a healthy server; on a sick one we must not add to it.
 _LIMITS = SessionLimits(statement_timeout="500ms", lock_timeout="100ms")
+# A backend takes its time right after fork(2), which a busy machine may delay.
+_SAME_START_SECONDS = 5.0
 
 
 def connect(dsn: str | None, application_name: str = "octavo watch") -> UsersConnection:
@@ -39,7 +43,7 @@ def target_of(connection: UsersConnection, proc: Path = Path("/proc")) -> tuple[
     """The server as the target of instruments, and its own report (`watched_server.sql`)."""
     query = asker(connection)
     (server,) = query("watched_server")
-    postmaster, no_processes = _postmaster(connection, proc)
+    postmaster, no_processes = _postmaster(connection, server.pop("backend_start"), proc)
     directory, no_directory = _directory(server["data_directory"], postmaster, proc)
     backend = server["backend"] if postmaster is not None else None
     return (
@@ -72,8 +76,12 @@ def listener(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")
     return pid if process is not None and process.is_postgres else None
 
 
-def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[int | None, str]:
-    """The postmaster's pid, when it is a process of this host that we can see, and its own pids are ours."""
+def _postmaster(connection: psycopg.Connection[DictRow], started: float | None, proc: Path) -> tuple[int | None, str]:
+    """The postmaster's pid, when it is a process of this host that we can see, and its own pids are ours.
+
+    A tunnel or a published port of a container is a port of this host, too: another process here may have the pid of
+    our backend there, but was not `started` (seconds since 1970) at the same time.
+    """
     host, address = connection.info.host, connection.info.hostaddr
     elsewhere = None, "the server's processes are not visible here (another container?)"
     if host.startswith(("/", "@")):
@@ -84,7 +92,15 @@ def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[in
     process = read_process(connection.info.backend_pid, proc)
     if process is None or not process.is_postgres or len(_pids(process.pid, proc)) != 1:
         return elsewhere
+    if started is None or abs(_started(process) - started) > _SAME_START_SECONDS:
+        return elsewhere
     return process.parent, ""
+
+
+def _started(process: Process) -> float:
+    """When it was started, in seconds since 1970; the kernel has its ticks since boot (proc_pid_stat(5))."""
+    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot + process.start_time / os.sysconf("SC_CLK_TCK")
 
 
 def _pids(pid: int, proc: Path) -> list[int]:
@@ -107,4 +123,18 @@ def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Pa
         if told:
             return None, f"{told} cannot be seen by this user"
         return None, "this user may not see the data directory's path (GRANT pg_monitor, or run as the server's user)"
+    if _is_another(found, postmaster, proc):
+        return None, f"{found} of this host is not the server's, which is in a container"
     return found, ""
+
+
+def _is_another(found: Path, postmaster: int, proc: Path) -> bool:
+    """Whether a server with other mounts has another directory of that name: a container may have our PIDs (hostPID).
+
+    A unit of systemd has mounts of its own, too, but the same data directory; the server's working directory is it.
+    """
+    try:
+        ours, theirs = ((proc / who / "ns/mnt").readlink() for who in ("self", str(postmaster)))
+        return ours != theirs and not found.samefile(proc / str(postmaster) / "cwd")
+    except OSError:  # of another user: not ours to see
+        return False

@@ -85,7 +85,7 @@ class ServerMonitor:
         self._gone = gone
         self._target = target
         self._server = server
-        self._sampler = Sampler(clock)
+        self._sampler = Sampler(clock, keeps=False)
         self._blind: dict[str, str] = {}
         self._unopened: dict[str, Sampled] = {}
         self._looked = self._sampler.began

@@ -42,6 +42,17 @@ def test_it_is_started_once_and_inherits_nothing(own_home: Path) -> None:
     assert not daemon.stop(daemon.SCHEDULER)
 
 
+def test_one_that_runs_for_another_address_is_not_taken_for_ours() -> None:
+    """After a change of the hosts file: the hosts would wait for a scheduler that listens elsewhere."""
+    certificates.make_authority()
+    pid = start_scheduler(_LISTEN)
+    with pytest.raises(
+        HostError, match=rf"the scheduler \(pid {pid}\) was started with {_LISTEN} instead of \[::1\]:0; "
+    ):
+        start_scheduler("[::1]:0")
+    assert start_scheduler(_LISTEN) == pid
+
+
 def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
     certificates.make_authority()
     with pytest.raises(HostError, match=r"the scheduler did not start: octavo: .*write an address and a port"):

@@ -181,6 +181,23 @@ def test_only_certificates_are_installed(texts: dict[str, str]) -> None:
         certificates.install(texts)
 
 
+def test_the_coordinator_of_a_fleet_does_not_join_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own fleet would then accept the certificates of the other one, and no longer its own."""
+    certificates.make_authority()
+    own = (certificates.directory() / "ca.pem").read_text()
+    certificates.install(certificates.issue("itself"))
+    with monkeypatch.context() as other:
+        other.setattr(certificates, "octavo_home", lambda: tmp_path / "other")
+        certificates.make_authority()
+        strange = certificates.issue("alpha")
+    with pytest.raises(HostError, match=r"the coordinator of another fleet; .* rm .*/fleet/ca\.key"):
+        certificates.install(strange)
+    assert (certificates.directory() / "ca.pem").read_text() == own
+    (certificates.directory() / "ca.key").unlink()
+    certificates.install(strange)
+    assert (certificates.directory() / "ca.pem").read_text() == strange["ca.pem"]
+
+
 def test_workers_are_started_again_after_an_attempt_that_failed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     again = threading.Event()
     failing = [OSError(28, "No space left on device"), HostError("the journal cannot be written")]
@@ -214,7 +231,8 @@ def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() 
     words = command_line(host, [*host.octavo, "fleet", "check"], 9)
     assert words[0] == "ssh"
     assert words[-1] == "timeout 9 python3 '/opt/o c.pyz' fleet check"
-    assert "BatchMode=yes" in words
+    # Whatever the user's configuration says: no prompt, no host with an unknown key, no shared connection left behind.
+    assert {"BatchMode=yes", "StrictHostKeyChecking=yes", "ControlMaster=no"} <= set(words)
     inside = RemoteHost("a", "a", through=("ip", "netns", "exec", "a"))
     words = command_line(inside, [*inside.octavo, "fleet", "check"], 9)
     assert words[:4] == ["ip", "netns", "exec", "a"]

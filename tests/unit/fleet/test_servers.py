@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,51 @@ def test_a_host_seldom_reports_to_the_scheduler(tmp_path: Path) -> None:
 
     # Dask's own is half a second in a fleet of ten.
     assert asyncio.run(seconds()) == 10
+
+
+def test_a_host_connects_again_whatever_went_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker that cannot be made, as on a full disk, and an error of Dask's own."""
+    from octavo.fleet import servers
+
+    connected = threading.Event()
+    made: list[_Worker] = []
+
+    def make() -> Any:
+        made.append(_Worker(connected, fails=len(made) == 1))
+        if len(made) == 1:
+            raise OSError(28, "No space left on device")
+        return made[-1]
+
+    monkeypatch.setattr(servers, "_PAUSE", 0.01)
+    connection = servers._Connection(make)  # pyright: ignore[reportPrivateUsage]
+    connection.start()
+    try:
+        assert connected.wait(60)
+    finally:
+        connection.stop()
+    assert not connection.is_alive()
+    assert len(made) == 3
+    assert re.findall("not connected: (.*)", capsys.readouterr().out) == [
+        "OSError: [Errno 28] No space left on device", "KeyError: 'worker'",
+    ]  # fmt: skip
+
+
+class _Worker:
+    def __init__(self, connected: threading.Event, *, fails: bool) -> None:
+        self._connected, self._fails = connected, fails
+
+    async def start(self) -> None:
+        if self._fails:
+            raise KeyError("worker")
+        self._connected.set()
+
+    async def finished(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self, **_: Any) -> None:
+        pass
 
 
 def test_where_nobody_listens_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

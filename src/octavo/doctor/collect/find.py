@@ -22,6 +22,7 @@ from octavo.host.process_table import read_table
 # A comma in a directory's name would be parsed as two hosts.
 _SOCKET = re.compile(r"^(/[^,]*)/\.s\.PGSQL\.(\d{1,5})$")
 _LISTENS = 0x10000
+_PROC = Path("/proc")
 # Any user can create many processes called postgres, namespaces and sockets.
 _MOST_LOOKED_AT = 100_000
 
@@ -59,19 +60,30 @@ def listeners(proc: Path = Path("/proc")) -> list[Listener]:
     return sorted(found.values(), key=lambda one: (one.port, one.directory))
 
 
-def avoid_users_mounts(path: Path) -> None:
+def avoid_users_mounts(path: Path, proc: Path = Path("/proc")) -> None:
     """Raises HostError for a path into a filesystem that a user mounted, where a system call may block forever.
 
-    A path below /proc/PID/root is in another namespace, and is checked when it is found.
+    Of the paths below /proc only those below /proc/PID/root are accepted, in a namespace where no user has mounted
+    anything: the server's user writes the path in postmaster.pid.
     """
-    if not path.is_relative_to("/proc"):
+    if not path.is_relative_to(proc):
         _avoid(path, {mount.target for mount, _ in mounted_by_users()})
+        return
+    parts = path.relative_to(proc).parts
+    if len(parts) < 2 or parts[1] != "root" or not _may_enter(proc / parts[0], _users_of(proc / "self")):
+        raise HostError(f"{path} may lead into a filesystem that a user mounted; name the server with --dsn")
+
+
+def _may_enter(process: Path, our_users: str | None) -> bool:
+    """Whether no user can have mounted a filesystem in the process's mount namespace."""
+    return _users_of(process) == our_users and not _has_users_mounts(process)
 
 
 def _avoid(path: Path, by_users: set[Path]) -> None:
     def look(step: Path) -> None:
-        if step in by_users:
-            raise HostError(f"{step} is in a filesystem that a user mounted; name the server with --dsn")
+        # Links there (/proc/PID/fd) lead to open files, whatever is read as their text: also of what is unmounted.
+        if step in by_users or step == _PROC:
+            raise HostError(f"{step} is, or leads to, a filesystem that a user mounted; name the server with --dsn")
 
     resolve_by_steps(path, look, str(path))
 
@@ -102,7 +114,7 @@ def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
                 seen.add(key)
                 if mounts == ours:
                     yield sockets, Path(root)
-                elif _users_of(process) == our_users and not _has_users_mounts(process):
+                elif _may_enter(process, our_users):
                     yield sockets, process / "root"
 
 

@@ -66,11 +66,13 @@ def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact]
 def of_stopped(pgdata: Path, bindir: Path | None) -> Facts:
     """The facts of a cluster that does not run, and of this host. Raises UsageError and HostError."""
     from octavo.doctor.collect.stopped import stopped_facts
+    from octavo.hugepages.stopped import data_directory
 
-    volumes, disks = volume_facts(pgdata, None)
+    settings, data = stopped_facts(pgdata, bindir), data_directory(pgdata)
+    volumes, disks = volume_facts(data, None)
     return Facts(
         [
-            *stopped_facts(pgdata, bindir), *host_facts(), memory_limit(None), *storage_facts(pgdata), *volumes,
+            *settings, *host_facts(), memory_limit(None), *storage_facts(data), *volumes,
             *_unwatched(disks, "the server does not run"),
         ]
     )  # fmt: skip

@@ -50,7 +50,8 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
 def pg_wal_elsewhere(directory: Path, root: Path) -> Fact:
     """Whether pg_wal is a mount or a link. A link is not followed, because its target may not respond."""
     name, path = "host.fs.wal_elsewhere", directory / "pg_wal"
-    if any(one.target == path for one in mounts(root / "proc/self/mountinfo")):
+    mounted = directory.resolve() / "pg_wal"  # mountinfo has no links, and the data directory's path may have some
+    if any(one.target == mounted for one in mounts(root / "proc/self/mountinfo")):
         return Fact(name, True, "/proc/self/mountinfo")
     try:
         path.readlink()

@@ -2,6 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.host.checks.cpu import GOVERNOR_FIX
 
 # These drivers choose the frequency in hardware; their `powersave` is not slow unless the preference says so.
@@ -26,7 +27,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         seen,
         f"the frequency of {asked.whole('host.cores'):,} CPUs follows the load: the first queries after an idle period "
         f"run at a low frequency{span}",
-        (GOVERNOR_FIX, "# at each boot: tuned-adm profile throughput-performance, or cpupower.service"),
+        (
+            *on_the_host(asked),
+            GOVERNOR_FIX,
+            "# at each boot: tuned-adm profile throughput-performance, or cpupower.service",
+        ),
         "now",
         "cpupower frequency-info",
     )

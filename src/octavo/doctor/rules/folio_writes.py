@@ -11,6 +11,8 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import human_size
 
 _BY_BLOCK, _LARGE_FOLIOS = (6, 6), (5, 18)
+# Debian's names of machines, in those of its packages of kernels.
+_DEBIAN = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "powerpc64le", "s390x": "s390x"}
 _FEWEST, _MOST = 512 * 1024.0, 2.0  # the least bytes per second for a result, and the ratio that is a finding
 
 
@@ -25,8 +27,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     version = int(numbers[1]), int(numbers[2])
     if version >= _BY_BLOCK:
         return Ok(f"xfs of Linux {kernel} writes the filesystem's blocks that are dirty, however large the folio is")
+    machine = asked.text_or_none("host.machine") or ""
     if page > block:
-        return _finding(kernel, block, page, f"memory pages of {human_size(page)}", f"{page // block} times the bytes")
+        return _finding(
+            kernel, machine, block, page, f"memory pages of {human_size(page)}", f"{page // block} times the bytes"
+        )
     if version < _LARGE_FOLIOS:
         return Ok(f"xfs of Linux {kernel} has folios of one page, {human_size(page)}")
     # Such a kernel accounts a dirtied folio as a whole to the writing process, and writes it as a whole.
@@ -39,19 +44,19 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if dirtied < _MOST * asked_for:
         return Ok(f"the checkpointer wrote {human_size(asked_for)}/s and dirtied {human_size(dirtied)}/s of page cache")
     return _finding(
-        kernel, block, asked.whole_or_none("host.device.readahead_bytes") or page,
+        kernel, machine, block, asked.whole_or_none("host.device.readahead_bytes") or page,
         f"the checkpointer wrote {human_size(asked_for)}/s and dirtied {human_size(dirtied)}/s of page cache",
         f"{dirtied / asked_for:.1f} times the bytes",
     )  # fmt: skip
 
 
-def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Finding:
+def _finding(kernel: str, machine: str, block: int, folio: int, seen: str, times: str) -> Finding:
+    package = f"linux-image-{_DEBIAN.get(machine, 'MACHINE')}"
     return Finding(
         "warning",
         f"{seen}, on xfs of Linux {kernel}, which writes whole folios",
         f"for a changed block of {human_size(block)} up to {human_size(folio)} are written: {times} at each checkpoint",
-        ("# Linux 6.6 or later, for example on Debian 12:",
-         "apt install -t bookworm-backports linux-image-amd64"),
+        ("# Linux 6.6 or later, for example on Debian 12:", f"apt install -t bookworm-backports {package}"),
         "reboot",
         "uname -r; octavo doctor --interval 10s   # while a checkpoint runs",
     )  # fmt: skip

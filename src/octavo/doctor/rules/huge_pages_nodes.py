@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import huge_pages, on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.units import human_size
 
 _UNEVEN = 2
@@ -25,10 +26,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"pages of {human_size(pool.page)} by node: {spread}",
         f"{human_size(max(totals) * pool.page)} of shared memory are on one node: backends on the others reach all of "
         "it over the interconnect",
-        tuple(
-            f"echo {-(-sum(totals) // len(totals))} > /sys/devices/system/node/node{one.node}/hugepages/"
-            f"hugepages-{pool.page // 1024}kB/nr_hugepages"
-            for one in pool.nodes
+        (
+            *on_the_host(asked),
+            *(
+                f"echo {-(-sum(totals) // len(totals))} > /sys/devices/system/node/node{one.node}/hugepages/"
+                f"hugepages-{pool.page // 1024}kB/nr_hugepages"
+                for one in pool.nodes
+            ),
         ),
         "restart",
         "grep HugePages /sys/devices/system/node/node*/meminfo",

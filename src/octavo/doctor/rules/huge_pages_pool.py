@@ -3,7 +3,8 @@
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.huge_page_lines import lines_to_take, on_the_host
+from octavo.doctor.huge_page_lines import lines_to_take
+from octavo.doctor.lines import on_the_host
 from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
 from octavo.units import human_size
 

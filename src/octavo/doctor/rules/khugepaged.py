@@ -2,6 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.units import human_duration, human_size
 
 _DIRECTORY = "/sys/kernel/mm/transparent_hugepage/khugepaged"
@@ -33,6 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         seen,
         cost,
         (
+            *on_the_host(asked),
             f"echo 10000 > {_DIRECTORY}/scan_sleep_millisecs",
             f"echo {default} > {_DIRECTORY}/pages_to_scan",
             "# to keep it: a line 'w FILE - - - - VALUE' for each in /etc/tmpfiles.d/khugepaged.conf",

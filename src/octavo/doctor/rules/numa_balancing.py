@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.lines import on_the_host
 from octavo.units import human_size
 
 # Bit 0 of numa_balancing. Bit 1 (Linux 5.18) only moves pages between fast and slow memory.
@@ -20,7 +21,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"vm.zone_reclaim_mode = {reclaim} on {nodes} NUMA nodes",
             "a full node drops page cache instead of using the memory of the others: about "
             f"{human_size(asked.whole('host.memory.total_bytes') / nodes)} of page cache are used",
-            _sysctl("vm.zone_reclaim_mode", "zone-reclaim"),
+            _sysctl(asked, "vm.zone_reclaim_mode", "zone-reclaim"),
             "now",
             "sysctl vm.zone_reclaim_mode",
         )
@@ -34,7 +35,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         f"kernel.numa_balancing = {mode}, {nodes} NUMA nodes",
         f"pages of {buffers} of shared_buffers are unmapped and moved, although processes of every node use them",
-        _sysctl("kernel.numa_balancing", "numa-balancing"),
+        _sysctl(asked, "kernel.numa_balancing", "numa-balancing"),
         "now",
         "sysctl kernel.numa_balancing",
     )
@@ -47,10 +48,10 @@ def _huge(asked: RuleFacts) -> bool:
         return False
 
 
-def _sysctl(name: str, file: str) -> tuple[str, ...]:
+def _sysctl(asked: RuleFacts, name: str, file: str) -> tuple[str, ...]:
     """The lines that set it to 0 now and at the next boot."""
     path = f"/etc/sysctl.d/60-postgresql-{file}.conf"
-    return (f"echo '{name} = 0' > {path} && sysctl -p {path}",)
+    return (*on_the_host(asked), f"echo '{name} = 0' > {path} && sysctl -p {path}")
 
 
 RULE = DoctorRule(

@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import pools
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.units import human_size
 
 # A file of its own, because 60-postgresql.conf may already set vm.overcommit_memory.
@@ -45,7 +46,7 @@ def _lines(asked: RuleFacts, limit: int) -> tuple[str, ...]:
         )
     share = min(_MOST, now + _MORE)
     more = f"overcommit_ratio = {100 * share:.0f}" if ratio else f"overcommit_kbytes = {int(share * memory) // 1024}"
-    return (f"echo 'vm.{more}' > {_FILE} && sysctl -p {_FILE}",)
+    return (*on_the_host(asked), f"echo 'vm.{more}' > {_FILE} && sysctl -p {_FILE}")
 
 
 RULE = DoctorRule(

@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.units import human_size
 
 _DEFAULT, _SCAN = 128 * 1024, 100 * 1024**2
@@ -84,6 +85,7 @@ def _finding(asked: RuleFacts, severity: Severity, seen: str, cost: str, better:
         seen,
         cost,
         (
+            *on_the_host(asked),
             f"echo {better // 1024} > {file}",
             "# to keep it, in /etc/udev/rules.d/60-readahead.rules:",
             f'ACTION=="add|change", KERNEL=="{name}", ATTR{{queue/read_ahead_kb}}="{better // 1024}"',

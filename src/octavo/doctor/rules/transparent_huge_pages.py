@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import SHMEM_THP
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
+from octavo.doctor.lines import on_the_host
 from octavo.host.checks.memory import THP_FILE
 from octavo.units import human_size
 
@@ -29,7 +30,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             else "khugepaged copies pages into huge ones in the background"
         )
         + f", and a process that touches a byte may take {huge}",
-        (f"echo madvise > {THP_FILE}", "# to keep it: transparent_hugepage=madvise on the kernel's command line"),
+        (
+            *on_the_host(asked),
+            f"echo madvise > {THP_FILE}",
+            "# to keep it: transparent_hugepage=madvise on the kernel's command line",
+        ),
         "now",
         f"cat {THP_FILE}",
     )

@@ -9,7 +9,8 @@ _MOST_DIGITS = 20
 
 # For a host whose /sys is where it always is.
 THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
-SWAP_FIX = "swapoff -a && swapon -a, if enough memory is free; sysctl vm.swappiness=1"
+_AGAIN = "swapoff -a && swapon -a (which starts only what is in /etc/fstab)"
+SWAP_FIX = f"{_AGAIN}, if enough memory is free; sysctl vm.swappiness=1"
 
 
 def swap(host: Host) -> CheckFinding:
@@ -32,7 +33,7 @@ def swap(host: Host) -> CheckFinding:
             "disturbs",
             f"{after - before} pages swapped in {host.seconds:.1f} s; {found}",
             "memory is short: the server's pages may be swapped out while a trial runs",
-            "stop what uses the memory, then: swapoff -a && swapon -a",
+            f"stop what uses the memory, then: {_AGAIN}",
         )
     if used:
         return CheckFinding(

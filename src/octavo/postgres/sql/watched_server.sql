@@ -10,4 +10,5 @@ SELECT current_setting('server_version') AS version,
        (SELECT setting FROM pg_settings WHERE name = 'data_directory') AS data_directory,
        current_database() AS database,
        current_user AS "user",
-       pg_backend_pid() AS backend
+       pg_backend_pid() AS backend,
+       (SELECT extract(epoch FROM backend_start) FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS backend_start
