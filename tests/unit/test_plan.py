@@ -128,6 +128,21 @@ def test_loads_are_shared_across_the_geometry_of_the_wal_and_runs_but_not_across
     assert len({cell.dataset for cell in make_cells(plan) if not cell.control}) == 2 * 2 * 2 * 2
 
 
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        ("checksums", ["on", "off"]),
+        ("wal_segment", ["16MB", "64MB"]),
+        ("recycled_wal", ["384MB", "768MB"]),
+        ("shared_buffers", ["64MB", "128MB"]),
+    ],
+)
+def test_a_change_costs_a_load_exactly_if_its_levels_have_loads_of_their_own(name: str, levels: list[str]) -> None:
+    plan = small_plan(mode=["read-only"], **{name: levels})
+    datasets = {cell.dataset for cell in make_cells(plan) if not cell.control}
+    assert len(datasets) == (4 if factors_of(plan)[name].kind == "cluster" else 2)  # 2 data blocks
+
+
 def test_a_stored_plan_is_the_same_plan() -> None:
     plan = changed_plan({"loads = 2": 'budget = "2h"\n[[exclude]]\nmode = "read-only"'}, clients=["2"])
     assert restore_plan(plan.model_dump(mode="json")) == plan

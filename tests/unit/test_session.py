@@ -87,6 +87,19 @@ def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monk
     assert store.run("one").plan["budget"] == "3h"
 
 
+def test_a_budget_that_is_used_up_already_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It includes what the run has measured: with it the run would end at once."""
+    monkeypatch.setattr(session, "host_facts", here)
+    add_run(store, HERE, "finished")
+    cell = make_cells(small_plan())[1]
+    store.add_trial("one", TrialRecord(cell.id, 1, 1, 1, 1, "ok", None, 0.0, 7200.0, 1))
+    before = store.run("one")
+    told: list[Event] = []
+    with pytest.raises(UsageError, match=r"--budget 1h: one has measured for 2 h 0 min, .*; give a longer one"):
+        resume_run("one", told.append, budget="1h")
+    assert store.run("one") == before
+
+
 def test_a_resumed_run_gets_the_results_of_its_trials(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "host_facts", here)
     add_run(store, HERE, "interrupted")

@@ -150,7 +150,9 @@ def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
     """Connections lead to a server of this version without rows. Returns what is told when they are closed."""
     closed: list[bool] = []
 
-    def connect(*_: object) -> SimpleNamespace:
+    def connect(_dsn: str | None, _name: str, oldest: int) -> SimpleNamespace:
+        if version < oldest:
+            raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest supported version")
         return SimpleNamespace(close=lambda: closed.append(True))
 
     def target_of(_: object) -> tuple[Target, dict[str, str]]:
@@ -161,14 +163,26 @@ def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
     return closed
 
 
-def test_a_server_that_does_not_count_its_wal_is_refused(
+@pytest.mark.parametrize(("version", "counters", "oldest"), [(130022, True, 14), (140018, False, 15)])
+def test_a_server_that_is_too_old_is_refused(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, version: int, counters: bool, oldest: int
+) -> None:
+    """Counters alone are those of 14 and later, which counts its WAL; probes those of 15 and later."""
+    _connected(monkeypatch, version)
+    request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=counters)
+    with pytest.raises(HostError, match=f"older than PostgreSQL {oldest},"):
+        recorder.record(request, journal, print)
+    assert not request.out.exists()
+
+
+def test_the_counters_of_version_14_are_recorded(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = _connected(monkeypatch, 130022)
+    closed = _connected(monkeypatch, 140018)
+    monkeypatch.setattr(recorder, "_record_counters", lambda *_: RecordingResult())
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
-    with pytest.raises(HostError, match=r"14 or later.*; this is 13"):
-        recorder.record(request, journal, print)
-    assert closed and not request.out.exists()
+    assert recorder.record(request, journal, print).accesses == 0
+    assert closed
 
 
 def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

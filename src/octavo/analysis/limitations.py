@@ -132,7 +132,7 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
         left = f"with {human_count(undecided, 'cell')} undecided"
         ending = {
             "budget": f"Stopped when the budget of {plan.budget} was used up, {left}. "
-            "octavo run --resume RUN --budget TIME continues.",
+            "octavo run --resume RUN --budget TIME continues until it has measured for TIME in all.",
             "rounds": f"Stopped after {human_count(rounds, 'round')}, the plan's limit, {left}.",
         }.get(environment.get("ending", ""))
         if ending is not None:

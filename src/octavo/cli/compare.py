@@ -31,7 +31,7 @@ def compare(
     """Compare runs of different machines, versions or settings.
 
     Exit code 1: a decided regression, or a query that newly reaches its time limit (--fail-on); 4: nothing could be
-    decided, or a cell has no valid trial (--fail-on).
+    decided (also without --fail-on), or a cell has no valid trial (--fail-on).
 
     Example: octavo compare RUN RUN --fail-on regression=3%
     """

@@ -39,7 +39,10 @@ def run(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Stop after this much measuring time (30m, 2h), decided or not."),
+        typer.Option(
+            metavar="TIME",
+            help="Stop after this much measuring time (30m, 2h), decided or not; a resumed run's earlier time counts.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print cells, order, builds, disk space and time; run nothing.")

@@ -80,13 +80,13 @@ def resume_fleet_run(
             raise UsageError(f"{run} was measured on one host; continue it there: octavo run --resume {run}")
         if record.status == "finished" and budget is None and not retry:
             raise UsageError(
-                f"{run} is finished; octavo report {run} shows it, --budget 1h with the same command extends it, "
-                f"--retry-failed {run} instead of --resume repeats its failed trials"
+                f"{run} is finished; octavo report {run} shows it, --budget TIME with the same command extends it to "
+                f"so much measuring in all, --retry-failed {run} instead of --resume repeats its failed trials"
             )
         cells = store.cells(run)
         check_plan(store.address, run, record.plan, cells)
         store.claim(run)
-        plan = extended(store, run, restore_plan(record.plan), cells, budget)
+        plan = extended(store, run, restore_plan(record.plan), cells, budget, retry=retry)
         store.set_status(run, "running", token=journal.token)
         return _work(record, plan, with_defaults(cells, plan), choice, store, notify, retry=retry)
 

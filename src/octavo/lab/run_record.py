@@ -12,12 +12,13 @@ from typing import Any
 
 from octavo import __version__, workloads
 from octavo.analysis.decide import open_cells
+from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
 from octavo.host.checks.base import CheckFinding
 from octavo.host.facts import host_facts
 from octavo.instruments import instruments
 from octavo.instruments.running import InstrumentSet
-from octavo.lab.budget import Forecast
+from octavo.lab.budget import Forecast, seconds_measured
 from octavo.lab.given_up import without_verdict
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -27,6 +28,7 @@ from octavo.postgres.pinned import not_pinned, pinned_settings
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.run_files import remember_plan
 from octavo.store.store import Store
+from octavo.units import human_duration, parse_duration
 
 
 def new_run(
@@ -53,13 +55,22 @@ def new_run(
     )
 
 
-def extended(store: Store, run: str, plan: Plan, cells: Sequence[Cell], budget: str | None) -> Plan:
+def extended(
+    store: Store, run: str, plan: Plan, cells: Sequence[Cell], budget: str | None, *, retry: bool = False
+) -> Plan:
     """The plan with this budget and without a limit of its rounds, which is also stored; unchanged without a budget.
 
-    `cells` are the stored cells of the run.
+    `cells` are the stored cells of the run. Raises UsageError when the run has measured for longer already, because a
+    budget includes that; with `retry` there is something to do nevertheless.
     """
     if budget is None:
         return plan
+    measured = seconds_measured(store.trials(run, metrics=()))
+    if not retry and parse_duration(budget) <= measured:
+        raise UsageError(
+            f"--budget {budget}: {run} has measured for {human_duration(measured)}, which a budget includes; give a "
+            "longer one"
+        )
     longer = plan.model_copy(update={"budget": budget, "most_rounds": None})
     content = json.loads(longer.model_dump_json())
     remember_plan(store.address, run, content, cells)

@@ -72,7 +72,8 @@ def resume_run(
 ) -> SessionResult:
     """Continues a run that was stopped or can be extended, with its own plan and seed.
 
-    `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats failed and invalid trials;
+    `budget` replaces the plan's, includes what the run has measured, and lifts a limit of its rounds; `retry` first
+    repeats failed and invalid trials;
     `since` is as in `start_run`. Raises UsageError when the run was imported, when its rounds would not be comparable
     here, when a shared store has another plan than the original one, and when it is finished and neither `budget` nor
     `retry` asks for more.
@@ -86,7 +87,7 @@ def resume_run(
         check_plan(store.address, run, record.plan, cells)
         store.claim(run)
         workload = workloads.find(plan.workload)
-        plan = extended(store, run, plan, cells, budget)
+        plan = extended(store, run, plan, cells, budget, retry=retry)
         cells = with_defaults(cells, plan)
         recall_results(workload, cells, store.trials(run, metrics=()))
         bench = PostgresBench(run, plan, workload, journal, notify)
@@ -178,8 +179,9 @@ def _check_resumable(record: RunRecord, *, more: bool) -> None:
         )
     if record.status == "finished" and not more:
         raise UsageError(
-            f"{record.id} is finished; octavo report {record.id} shows it, octavo run --resume {record.id} --budget 1h "
-            f"extends it, octavo run --retry-failed {record.id} repeats its failed trials"
+            f"{record.id} is finished; octavo report {record.id} shows it, octavo run --resume {record.id} --budget "
+            f"TIME extends it to so much measuring in all, octavo run --retry-failed {record.id} repeats its failed "
+            "trials"
         )
     if _has_begun(record):
         _check_same_host(record)

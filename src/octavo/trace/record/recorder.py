@@ -17,7 +17,7 @@ from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.instruments.target import Rows
-from octavo.postgres.user_connection import UsersConnection
+from octavo.postgres.user_connection import OLDEST, UsersConnection
 from octavo.report.text_file import refuse_planted
 from octavo.trace.files import COUNTERS, NEW_FILE, opened_as, writing
 from octavo.trace.record import counters, traced
@@ -46,7 +46,8 @@ from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
-_SINCE = 140000
+# The first version that counts its WAL (pg_stat_wal), for a recording of counters alone.
+_COUNTERS_SINCE = 140000
 # Seconds of observation before the recording, to determine the server's load.
 _LOOK_SECONDS = 1.0
 # Processors deliver their events in turns: an event this old can no longer be overtaken.
@@ -98,14 +99,9 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes, or the
     file's disk is full.
     """
-    connection = connect(request.dsn, "octavo trace")
+    connection = connect(request.dsn, "octavo trace", _COUNTERS_SINCE if request.counters else OLDEST)
     try:
         target, server = target_of(connection)
-        if target.version < _SINCE:
-            raise HostError(
-                f"octavo trace needs PostgreSQL {_SINCE // 10_000} or later, which counts its WAL (pg_stat_wal); "
-                f"this is {target.version // 10_000}"
-            )
         target = replace(target, query=patient(target.query))
         if request.counters:
             return _record_counters(request, connection, target, int(server["data_block"]), say)
