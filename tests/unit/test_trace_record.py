@@ -14,11 +14,11 @@ from octavo.host.journal import Journal
 from octavo.instruments.target import Rows, Target
 from octavo.trace import files
 from octavo.trace.record import recorder
-from octavo.trace.record.budget import cost_of
+from octavo.trace.record.budget import Speed, cost_of
 from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
-from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
+from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts, write_transactions
 from octavo.trace.simulate import recorded_seconds
 
 
@@ -215,3 +215,15 @@ def test_the_part_of_the_time_follows_the_limit() -> None:
 def test_overhead_is_known_of_slices_only() -> None:
     assert RecordingResult().overhead is None
     assert RecordingResult(transactions_with=96.0, transactions_without=100.0).overhead == pytest.approx(0.04)
+
+
+def test_counters_that_are_reset_meanwhile_are_no_transactions(tmp_path: Path) -> None:
+    """As by pg_stat_reset(), or DROP DATABASE, whose counters are gone from the sum of all databases."""
+    before, after, reset = (AccessCounters(at, 0, 0, 0, count) for at, count in ((0.0, 500), (2.0, 700), (3.0, 20)))
+    writer, speed = _core.TraceWriter(tmp_path / "t", 8192), Speed()
+    for first, last in ((before, after), (after, reset)):
+        write_transactions(writer, first, last, round(last.at * 1e6))
+        speed.add(first, last)
+    writer.finish()
+    assert files.summarize(tmp_path / "t")["events"]["transactions"] == (1, 200)
+    assert (speed.rate, speed.seconds) == (100.0, 3.0)

@@ -40,7 +40,7 @@ from octavo.trace.record.probes import (
     refuse_other_servers,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import counted, microseconds_since, write_facts
+from octavo.trace.record.server import counted, microseconds_since, write_facts, write_transactions
 from octavo.trace.record.wal import WalMeter
 from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
@@ -195,7 +195,7 @@ def _record_traced(
             after, work_after = counted(target.query), work_of(target.query, target.version)
             describe(writer, work, work_after)
             describe_cpu(writer, work, work_after, target.postmaster)
-            writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
+            write_transactions(writer, before, after, microseconds_since(began))
             _note(wal.finish(connection, microseconds_since(began)), say)
         finally:
             found.accesses = writer.accesses
@@ -286,7 +286,7 @@ def _slices(
             with_probes.add(before, after)
             found.slices += 1
             found.recorded_seconds += seconds
-            writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
+            write_transactions(writer, before, after, microseconds_since(began))
             wal.take(microseconds_since(began))
             before = after
         if cost.duty >= 1 or most is None or (left := end - time.monotonic()) <= 0:
