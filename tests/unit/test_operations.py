@@ -83,6 +83,10 @@ def test_a_missing_companion_is_skipped_with_the_command_that_makes_it(need: str
     with pytest.raises(Skip) as skip:
         getattr(choose(OURS, [OURS]), need)()
     assert str(skip.value).endswith(f"make one with: {command}")
+    large = made("18.6", "4kB", "8kB", data_segment="4GB")
+    with pytest.raises(Skip) as skip:
+        getattr(choose(large, [large]), need)()
+    assert str(skip.value).endswith(f"make one with: {command.replace(' --pg', ' --data-segment 4GB --pg')}")
 
 
 @pytest.mark.parametrize(
