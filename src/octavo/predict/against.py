@@ -207,6 +207,7 @@ def _points(
                 "memory_bytes": condition.memory,
                 "device": condition.device,
                 "clients": condition.clients,
+                "until_checkpoint": condition.until_checkpoint,
                 "measured": measured,
                 "measurements": values,
                 "predicted": interval["value"],
@@ -265,11 +266,11 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if one["metric"] == "tps":
             key = (
                 one.get("workload"), one["device"], one["shared_buffers_bytes"], one["memory_bytes"],
-                one.get("clients"),
+                one.get("clients"), one.get("until_checkpoint"),
             )  # fmt: skip
             conditions.setdefault(key, []).append(one)
     found: list[dict[str, Any]] = []
-    for (workload, device, buffers, memory, clients), rows in conditions.items():
+    for (workload, device, buffers, memory, clients, until_checkpoint), rows in conditions.items():
         if len({row["data_block_bytes"] for row in rows}) < 2:
             continue
         predicted = max(rows, key=lambda row: float(row["predicted"]))
@@ -281,6 +282,7 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "shared_buffers_bytes": buffers,
                 "memory_bytes": memory,
                 "clients": clients,
+                "until_checkpoint": until_checkpoint,
                 "predicted_block_bytes": predicted["data_block_bytes"],
                 "measured_block_bytes": measured["data_block_bytes"],
                 "lost": 1 - predicted["measured"] / measured["measured"],

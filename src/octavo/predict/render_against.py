@@ -35,6 +35,8 @@ def best_line(one: dict[str, Any]) -> str:
         here += f", {human_size(one['memory_bytes'])} of memory"
     if one["clients"]:
         here += f", {human_count(one['clients'], 'client')}"
+    if one.get("until_checkpoint"):
+        here += ", after a checkpoint"
     named = f"{human_size(one['predicted_block_bytes'])} predicted to be fastest"
     if one["predicted_block_bytes"] == one["measured_block_bytes"]:
         return f"{here}: {human_size(one['predicted_block_bytes'])} predicted and measured to be fastest"

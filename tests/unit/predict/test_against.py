@@ -47,6 +47,9 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     assert "predicted to be fastest" in best_line(best) and "32 MB of memory, 4 clients: " in best_line(best)
     few = [{**one, "clients": 1} for one in found["points"]]
     assert [one["clients"] for one in best_blocks([*found["points"], *few])] == [4, 1]
+    after = [{**one, "until_checkpoint": True} for one in found["points"]]
+    lines = [best_line(one) for one in best_blocks([*found["points"], *after])]
+    assert ["4 clients, after a checkpoint: " in line for line in lines] == [False, True]
     assert "<svg" in scatter(found["points"]).file("svg").decode()
     with pytest.raises(UsageError, match="no valid trial"):
         compare(request, {"trials": trials}, {"mode": "tpcb"})
