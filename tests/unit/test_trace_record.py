@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from psycopg.errors import QueryCanceled
@@ -20,6 +21,7 @@ from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts, write_transactions
 from octavo.trace.simulate import recorded_seconds
+from octavo.watch.connect import connect as connect_to_watch
 
 
 def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
@@ -169,6 +171,22 @@ def test_a_server_that_does_not_count_its_wal_is_refused(
     with pytest.raises(HostError, match=r"14 or later.*; this is 13"):
         recorder.record(request, journal, print)
     assert closed and not request.out.exists()
+
+
+def test_a_server_of_14_may_connect(tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which the other commands for a live server want 15."""
+    oldest: list[int] = []
+
+    def connect(*arguments: Any) -> None:
+        oldest.append(arguments[3])
+        raise HostError("refused")
+
+    monkeypatch.setattr("octavo.postgres.user_connection.connect", connect)
+    with pytest.raises(HostError, match="refused"):
+        recorder.record(RecordingRequest("", 1.0, tmp_path / "t.octrace", counters=True), journal, print)
+    with pytest.raises(HostError, match="refused"):
+        connect_to_watch("")
+    assert oldest[0] <= 140000 < oldest[1]
 
 
 def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

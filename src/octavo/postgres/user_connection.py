@@ -33,7 +33,7 @@ from octavo.postgres.server_answers import SHARE_OF_MEMORY, AnswerCursor, plain
 from octavo.text import one_line
 from octavo.units import parse_duration
 
-_OLDEST = 150000
+OLDEST = 150000
 _CONNECT_SECONDS = 10
 # In addition to statement_timeout, which the server may not honour: a busy server may need so long to report it.
 _LATE_SECONDS = 10.0
@@ -114,7 +114,7 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldest: int = _OLDEST) -> UsersConnection:
+def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldest: int = OLDEST) -> UsersConnection:
     """Connects by the DSN, else by libpq's environment and defaults.
 
     The DSN is passed to libpq and not kept. Raises UsageError if it is invalid, HostError if the server refuses, is

@@ -18,10 +18,12 @@ from octavo.postgres.user_connection import SessionLimits, UsersConnection, limi
 _LIMITS = SessionLimits(statement_timeout="500ms", lock_timeout="100ms")
 
 
-def connect(dsn: str | None, application_name: str = "octavo watch") -> UsersConnection:
+def connect(
+    dsn: str | None, application_name: str = "octavo watch", oldest: int = user_connection.OLDEST
+) -> UsersConnection:
     """A read-only autocommit connection with limits for monitor. Raises UsageError and HostError, as
     `user_connection.connect`."""
-    return user_connection.connect(dsn, application_name, _LIMITS)
+    return user_connection.connect(dsn, application_name, _LIMITS, oldest)
 
 
 def asker(connection: UsersConnection) -> Callable[[str], Rows]:

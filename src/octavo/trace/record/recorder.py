@@ -47,6 +47,8 @@ from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
 _SINCE = 140000
+# What is asked before that is checked, servers answer since 10.
+_ANSWERS_SINCE = 100000
 # Seconds of observation before the recording, to determine the server's load.
 _LOOK_SECONDS = 1.0
 # Processors deliver their events in turns: an event this old can no longer be overtaken.
@@ -98,7 +100,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     Raises UsageError for an invalid DSN or an existing file, HostError when this host or server has no probes, or the
     file's disk is full.
     """
-    connection = connect(request.dsn, "octavo trace")
+    connection = connect(request.dsn, "octavo trace", _ANSWERS_SINCE)
     try:
         target, server = target_of(connection)
         if target.version < _SINCE:
