@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -148,15 +149,20 @@ def test_a_relation_that_is_dropped_meanwhile_is_left_out(tmp_path: Path) -> Non
     assert (found["relation"], found["blocks"], found["name"]) == (16384, 7, "t")
 
 
-def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
-    """Connections lead to a server of this version without rows. Returns what is told when they are closed."""
+def _connected(
+    monkeypatch: pytest.MonkeyPatch, version: int, rows: dict[str, dict[str, Any]] | None = None, pid: int | None = None
+) -> list[bool]:
+    """Connections lead to a server of this version with these rows. Returns what is told when they are closed."""
     closed: list[bool] = []
+
+    def query(name: str) -> Rows:
+        return [rows[name]] if rows and name in rows else []
 
     def connect(*_: object) -> SimpleNamespace:
         return SimpleNamespace(close=lambda: closed.append(True))
 
     def target_of(_: object) -> tuple[Target, dict[str, str]]:
-        return Target(lambda _: [], version, None, None, None), {"data_block": "8192"}
+        return Target(query, version, None, pid, None), {"data_block": "8192"}
 
     monkeypatch.setattr(recorder, "connect", connect)
     monkeypatch.setattr(recorder, "target_of", target_of)
@@ -200,6 +206,27 @@ def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monk
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
     with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left.*; name a file where there"):
         recorder.record(request, journal, print)
+    assert closed
+
+
+def test_a_disk_that_is_full_from_the_beginning_is_that_of_a_trace_of_probes(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activity = {"lookups": 9, "hits": 9, "reads": 0, "transactions": 1}
+    rows = {"traced_activity": activity, "recorded_work": {"transactions": 1.0}, "wal_counters": {"syncs": 1.0}}
+    closed = _connected(monkeypatch, 180006, rows, os.getpid())
+
+    def full(*_: object) -> _core.TraceWriter:
+        return _core.TraceWriter(Path("/dev/full"), 8192)
+
+    monkeypatch.setattr(recorder, "_new_trace", full)
+    monkeypatch.setattr(recorder, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(recorder, "is_traced", lambda _: False)
+    monkeypatch.setattr(recorder, "require_bpftrace", lambda: None)
+    monkeypatch.setattr(recorder, "refuse_other_servers", lambda _: None)
+    monkeypatch.setattr(recorder, "executable", nullcontext)
+    with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left"):
+        recorder.record(RecordingRequest(None, 1.0, tmp_path / "t.octrace"), journal, print)
     assert closed
 
 

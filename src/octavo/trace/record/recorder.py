@@ -152,11 +152,12 @@ def _record_probes(
     say(_forecast(cost, request))
     writer = _new_trace(request.out, data_block)
     began = time.monotonic_ns()
-    write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
-    if cost.duty < 1:
-        writer.describe("duty", f"{cost.duty:.4f}")
-    describe_cpu(writer, work, without_probes, target.postmaster)  # later it would include the probes'
-    writer.flush()
+    with writing(request.out):
+        write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
+        if cost.duty < 1:
+            writer.describe("duty", f"{cost.duty:.4f}")
+        describe_cpu(writer, work, without_probes, target.postmaster)  # later it would include the probes'
+        writer.flush()
     found = RecordingResult()
     try:
         wal = WalMeter(target.query, writer, microseconds_since(began))
