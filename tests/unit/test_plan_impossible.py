@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.plans import changed_plan, small_plan
 
@@ -88,6 +90,20 @@ def test_a_cell_that_cannot_exist_has_its_reason(plan: Plan, words: list[str]) -
 def test_what_can_exist_is_left_alone(plan: Plan) -> None:
     assert reasons(plan) == {}
     refuse_impossible(plan, make_cells(plan))
+
+
+def test_settings_of_the_workload_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the server has them, unless the plan has others."""
+    plan, small = plan_with(recycled_wal="4GB"), plan_with({"max_wal_size": "2GB"}, recycled_wal="4GB")
+    cells = make_cells(plan)
+    assert ["max_wal_size 1GB" in each.reason for each in impossible_cells(plan, cells)] == [True]
+
+    def find(_: str) -> SimpleNamespace:
+        return SimpleNamespace(settings={"max_wal_size": "8GB"})
+
+    monkeypatch.setattr("octavo.plan.impossible.workloads.find", find)
+    assert impossible_cells(plan, cells) == []
+    assert ["max_wal_size 2GB" in each.reason for each in impossible_cells(small, cells)] == [True]
 
 
 def test_a_setting_that_is_a_factor_counts_as_one() -> None:
