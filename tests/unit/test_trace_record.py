@@ -21,6 +21,7 @@ from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts, write_transactions
+from octavo.trace.record.work import WorkCounters, describe, work_of
 from octavo.trace.simulate import recorded_seconds
 from octavo.watch.connect import connect as connect_to_watch
 
@@ -213,7 +214,10 @@ def test_a_disk_that_is_full_from_the_beginning_is_that_of_a_trace_of_probes(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     activity = {"lookups": 9, "hits": 9, "reads": 0, "transactions": 1}
-    rows = {"traced_activity": activity, "recorded_work": {"transactions": 1.0}, "wal_counters": {"syncs": 1.0}}
+    rows = {
+        "traced_activity": activity, "recorded_work": {"transactions": 1.0}, "wal_counters": {"syncs": 1.0},
+        "recorded_temporary": {"temporary_lookups": 0.0},
+    }  # fmt: skip
     closed = _connected(monkeypatch, 180006, rows, os.getpid())
 
     def full(*_: object) -> _core.TraceWriter:
@@ -272,3 +276,18 @@ def test_counters_that_are_reset_meanwhile_are_no_transactions(tmp_path: Path) -
     writer.finish()
     assert files.summarize(tmp_path / "t")["events"]["transactions"] == (1, 200)
     assert (speed.rate, speed.seconds) == (100.0, 3.0)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(180006, "30"), (160009, "30"), (150018, None)])
+def test_lookups_in_temporary_tables_are_recorded_where_they_are_counted(
+    tmp_path: Path, version: int, expected: str | None
+) -> None:
+    def at(count: float) -> WorkCounters:
+        rows = {"recorded_work": {"lookups": 2 * count}, "recorded_temporary": {"temporary_lookups": count}}
+        return work_of(lambda name: [rows.get(name, {})], version)
+
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    describe(writer, at(10.0), at(40.0))
+    writer.finish()
+    found = files.summarize(tmp_path / "t")["properties"]
+    assert (found["work_lookups"], found.get("work_temporary_lookups")) == ("60", expected)

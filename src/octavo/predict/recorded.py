@@ -126,7 +126,9 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     _refuse_damaged(path, summary)
     numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
     seconds = recorded_seconds(summary)
-    counted, lookups = numbers.get("work_transactions"), numbers.get("work_lookups")
+    counted = numbers.get("work_transactions")
+    # Pages of temporary tables are counted with the others, and are in no trace.
+    lookups = max(0.0, numbers.get("work_lookups", 0.0) - numbers.get("work_temporary_lookups", 0.0))
     # Backends report their counters up to a second late. Transactions and lookups are equally late, so their ratio is
     # right.
     if counted and lookups:
