@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -291,3 +293,20 @@ def test_lookups_in_temporary_tables_are_recorded_where_they_are_counted(
     writer.finish()
     found = files.summarize(tmp_path / "t")["properties"]
     assert (found["work_lookups"], found.get("work_temporary_lookups")) == ("60", expected)
+
+
+def test_a_bpftrace_that_has_closed_its_output_and_does_not_end_is_left_to_be_killed(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"Attaching 2 probes...\n9000 7 0 5 1663 5 16384 -1 0\n")
+    os.close(writing)
+
+    def wait(seconds: float) -> None:
+        raise subprocess.TimeoutExpired("bpftrace", seconds)
+
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    with os.fdopen(reading) as output:
+        child: Any = SimpleNamespace(stdout=output, wait=wait)
+        read: Callable[..., list[str]] = recorder._read  # pyright: ignore[reportPrivateUsage]
+        assert read(child, 1.0, writer, 1000, RecordingResult(), Pauses(writer, 1000)) == []
+    assert writer.accesses == 1
+    writer.finish()

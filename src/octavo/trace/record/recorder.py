@@ -381,5 +381,9 @@ def _read(
             writer.flush()
             flushed = time.monotonic()
         if is_over:
-            child.wait(_ATTACH_SECONDS) if piece == b"" else child.terminate()
+            if piece == b"":
+                with suppress(subprocess.TimeoutExpired):  # it is killed then
+                    child.wait(_ATTACH_SECONDS)
+            else:
+                child.terminate()
             return [line for line in notes if not line.startswith("Attaching ")]
