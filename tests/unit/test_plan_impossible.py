@@ -50,6 +50,8 @@ def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
         (plan_with({"wal_buffers": "128kB"}, wal_block="64kB"), ["128kB is below", "4 WAL blocks (256kB)", "silently"]),
         (plan_with({"wal_buffers": "4GB"}), ["wal_buffers 4GB", "2 GB"]),
         (plan_with(memory="128MB"), ["memory limit of 128MB", "shared_buffers of 128MB"]),
+        (plan_with(memory="128MB", equal="memory"), ["memory limit of 128MB", "take 128 MB"]),
+        (plan_with(memory="140MB", data_block="1kB"), ["memory limit of 140MB", "metadata of each buffer"]),
         (plan_with(memory="1200MB", shared_buffers="1GB", data_block="1kB"), ["1.18 GB", "metadata of each buffer"]),
         (plan_with(wal_segment="256MB"), ["recycled_wal 384MB", "two WAL segments of 256MB"]),
         # "max_wal_size" must be at least twice "wal_segment_size"
@@ -80,6 +82,7 @@ def test_a_cell_that_cannot_exist_has_its_reason(plan: Plan, words: list[str]) -
         plan_with({"io_combine_limit": "128kB"}, data_block="4kB", version="17"),
         plan_with(data_block="1kB", version="15"),
         plan_with(memory="129MB", data_block="32kB"),
+        plan_with(memory="140MB", data_block="1kB", equal="memory"),
         plan_with({}, memory="64MB", huge_pages="2MB"),
         plan_with({"max_wal_size": "4GB"}, wal_segment="1GB", recycled_wal="2GB"),
         plan_with({"debug_io_direct": ""}, data_block="1kB", wal_block="1kB"),

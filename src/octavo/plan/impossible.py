@@ -169,8 +169,9 @@ _BYTES_A_BUFFER = 180
 def _memory(levels: Levels, settings: Settings) -> str | None:
     if levels["memory"] == "none" or levels["huge_pages"] != "off":  # huge pages are not charged to the group
         return None
-    buffers = parse_size(levels["shared_buffers"])
-    needed = buffers + buffers // parse_size(levels["data_block"]) * _BYTES_A_BUFFER
+    needed = buffers = parse_size(levels["shared_buffers"])
+    if levels.get("equal") != "memory":  # which makes room for it within that size
+        needed += buffers // parse_size(levels["data_block"]) * _BYTES_A_BUFFER
     if parse_size(levels["memory"]) > needed:
         return None
     return (
