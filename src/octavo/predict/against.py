@@ -74,7 +74,13 @@ def _counts(trial: Mapping[str, Any], *, disturbed: bool) -> bool:
 
 
 def condition_of(levels: Mapping[str, str]) -> TrialCondition:
-    """The condition from a trial's levels. Raises UsageError when the workload has no shared_buffers."""
+    """The condition from a trial's levels. Raises UsageError when the workload has no shared_buffers, or they are not
+    the level's."""
+    if levels.get("equal") == "memory":
+        raise UsageError(
+            "with equal = memory the trials' shared_buffers are smaller than their level, by an amount that the "
+            "prediction does not know; compare those with equal = buffers: --where equal=buffers"
+        )
     try:
         memory = levels.get("memory", "none")
         return TrialCondition(

@@ -93,6 +93,17 @@ def test_trials_that_others_disturbed_are_compared_when_asked_for() -> None:
         chosen(invalid, {})
 
 
+def test_trials_of_equal_memory_have_other_buffers_than_their_level(tmp_path: Path) -> None:
+    request = Request(made(tmp_path / "t.octrace"), data_blocks=(8192,))
+    trials = [trial("8kB", tps=700.0), trial("8kB", tps=600.0)]
+    for one, equal in zip(trials, ("buffers", "memory"), strict=True):
+        one["levels"]["equal"] = equal
+    with pytest.raises(UsageError, match="--where equal=buffers"):
+        compare(request, {"trials": trials}, {})
+    found = compare(request, {"trials": trials}, {"equal": "buffers"})
+    assert [one["measured"] for one in found["points"] if one["metric"] == "tps"] == [700.0]
+
+
 def test_a_private_volume_without_limits_is_the_machine_s_own_device(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
     trials = [trial("8kB", device=device, tps=700.0, device_read_requests_per_transaction=0.7)
