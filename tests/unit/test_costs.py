@@ -261,3 +261,24 @@ def test_a_user_s_server_answers_within_limits_in_the_calibration_s_database_too
     assert (asked["host"], asked["dbname"], asked["connect_timeout"]) == ("/run/postgresql", "octavo_costs_1", 10)
     connected("host=x connect_timeout=3", "octavo_costs_1")
     assert asked["connect_timeout"] == "3"
+
+
+@pytest.mark.parametrize(("version", "has_extension", "evicted"), [
+    (180006, True, "pg_buffercache_evict_relation"), (170002, True, "pg_buffercache_evict("), (180006, False, None),
+    (160009, True, None),
+])  # fmt: skip
+def test_shared_buffers_are_emptied_where_that_is_possible(
+    version: int, has_extension: bool, evicted: str | None
+) -> None:
+    """Elsewhere a query that finds its pages in them is refused as not cold, with the way out."""
+    asked: list[str] = []
+
+    def execute(query: bytes) -> SimpleNamespace:
+        asked.append(query.decode())
+        return SimpleNamespace(fetchone=lambda: {"extname": "pg_buffercache"} if has_extension else None)
+
+    connection: Any = SimpleNamespace(info=SimpleNamespace(server_version=version), execute=execute)
+    measure.empty(connection)
+    statements = [one for one in asked if "evict" in one]
+    assert [evicted in one for one in statements if evicted] == ([True] if evicted else [])
+    assert len(statements) == (evicted is not None)

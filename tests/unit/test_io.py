@@ -272,6 +272,14 @@ def test_a_request_that_makes_no_sense(file: Path, given: dict[str, Any], error:
         sweep_of(request(), unseen)
 
 
+@pytest.mark.parametrize(("given", "said"), [({"bytes": "1 apple"}, "--bytes"), ({"max_request": "4kB"}, "smaller")])
+def test_no_file_is_made_for_a_request_that_makes_no_sense(tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        sweep_of(request(tmp_path / "new", make="1MB", **given), unseen)
+    assert not (tmp_path / "new").exists()
+    assert sweep_of(request(tmp_path / "new", make="1MB"), unseen)[0].job.paths == (str(tmp_path / "new"),)
+
+
 def document(job: Job, *policies: str) -> dict[str, Any]:
     return run_sweep(Sweep(job, find_policies(policies), ("cold",), 4 * BLOCK), begin, {}, [])
 

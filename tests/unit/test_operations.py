@@ -1,24 +1,26 @@
 """Operations without servers: which build is chosen as a partner, what counts as the same, the programs' output."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from octavo.cli import build_operations
 from octavo.cli.choices import TableFormat
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError
 from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
-from octavo.operations import OPERATIONS, OperationsReport
-from octavo.operations.base import OperationOutcome
+from octavo.operations import OPERATIONS, OperationsReport, check_operations
+from octavo.operations.base import Operation, OperationEvidence, OperationOutcome
 from octavo.operations.contents import Contents, check_same
 from octavo.operations.pg_checksums import damage
 from octavo.operations.program_output import last_line, server_errors, shell_word
 from octavo.operations.related_builds import Skip, choose
-from octavo.operations.sandbox import wait_for
+from octavo.operations.sandbox import Sandbox, wait_for
 from octavo.postgres.builds.cache import Build
 
 
@@ -83,6 +85,10 @@ def test_a_missing_companion_is_skipped_with_the_command_that_makes_it(need: str
     with pytest.raises(Skip) as skip:
         getattr(choose(OURS, [OURS]), need)()
     assert str(skip.value).endswith(f"make one with: {command}")
+    large = made("18.6", "4kB", "8kB", data_segment="4GB")
+    with pytest.raises(Skip) as skip:
+        getattr(choose(large, [large]), need)()
+    assert str(skip.value).endswith(f"make one with: {command.replace(' --pg', ' --data-segment 4GB --pg')}")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +140,49 @@ def test_damage_changes_one_byte(tmp_path: Path) -> None:
 def test_waiting_ends() -> None:
     with pytest.raises(OctavoError, match=r"gave up after 0 s: godot"):
         wait_for("godot", lambda: False, patience_seconds=0.05)
+
+
+@pytest.mark.parametrize(
+    ("free", "reason", "is_full"),
+    [
+        (1 << 30, "pg_dump failed (exit 1): connection refused", False),
+        (1 << 30, "copying failed (exit 1): cp: error writing 'base/5/1': No space left on device", True),
+        (1 << 20, "pg_basebackup failed (exit 1): pg_basebackup: removing data directory", True),
+    ],
+)
+def test_a_full_disk_is_no_failure_of_the_build(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, free: int, reason: str, is_full: bool
+) -> None:
+    sandbox = Sandbox(OURS, choose(OURS, []), journal, Account("ourselves", os.geteuid(), os.getegid()), tmp_path, 1)
+
+    @contextmanager
+    def operation(*_: object) -> Generator[None, None, None]:
+        yield
+
+    @contextmanager
+    def prepared(*_: object) -> Generator[Sandbox, None, None]:
+        yield sandbox
+
+    def filled(_: Sandbox) -> None: ...
+
+    def usage(_: object) -> SimpleNamespace:
+        return SimpleNamespace(free=free)
+
+    def fails(_: Sandbox) -> OperationEvidence:
+        raise OctavoError(reason)
+
+    monkeypatch.setattr(Sandbox, "operation", operation)
+    monkeypatch.setattr(Sandbox, "filled", filled)
+    monkeypatch.setattr("octavo.operations.prepared", prepared)
+    monkeypatch.setattr("octavo.operations.server_account", lambda: None)
+    monkeypatch.setattr("octavo.operations.sandbox.shutil.disk_usage", usage)
+    operations = [Operation("backup", fails)]
+    if is_full:
+        with pytest.raises(HostError, match=r"has no room left for backup .*; free some space"):
+            check_operations(OURS, [], journal, operations=operations)
+    else:
+        report = check_operations(OURS, [], journal, operations=operations)
+        assert [(one.result, one.evidence) for one in report.outcomes] == [("failed", reason)]
 
 
 def test_operations_have_names_of_their_own() -> None:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.plans import changed_plan, small_plan
 
@@ -48,6 +50,8 @@ def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
         (plan_with({"wal_buffers": "128kB"}, wal_block="64kB"), ["128kB is below", "4 WAL blocks (256kB)", "silently"]),
         (plan_with({"wal_buffers": "4GB"}), ["wal_buffers 4GB", "2 GB"]),
         (plan_with(memory="128MB"), ["memory limit of 128MB", "shared_buffers of 128MB"]),
+        (plan_with(memory="128MB", equal="memory"), ["memory limit of 128MB", "take 128 MB"]),
+        (plan_with(memory="140MB", data_block="1kB"), ["memory limit of 140MB", "metadata of each buffer"]),
         (plan_with(memory="1200MB", shared_buffers="1GB", data_block="1kB"), ["1.18 GB", "metadata of each buffer"]),
         (plan_with(wal_segment="256MB"), ["recycled_wal 384MB", "two WAL segments of 256MB"]),
         # "max_wal_size" must be at least twice "wal_segment_size"
@@ -78,6 +82,7 @@ def test_a_cell_that_cannot_exist_has_its_reason(plan: Plan, words: list[str]) -
         plan_with({"io_combine_limit": "128kB"}, data_block="4kB", version="17"),
         plan_with(data_block="1kB", version="15"),
         plan_with(memory="129MB", data_block="32kB"),
+        plan_with(memory="140MB", data_block="1kB", equal="memory"),
         plan_with({}, memory="64MB", huge_pages="2MB"),
         plan_with({"max_wal_size": "4GB"}, wal_segment="1GB", recycled_wal="2GB"),
         plan_with({"debug_io_direct": ""}, data_block="1kB", wal_block="1kB"),
@@ -88,6 +93,20 @@ def test_a_cell_that_cannot_exist_has_its_reason(plan: Plan, words: list[str]) -
 def test_what_can_exist_is_left_alone(plan: Plan) -> None:
     assert reasons(plan) == {}
     refuse_impossible(plan, make_cells(plan))
+
+
+def test_settings_of_the_workload_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the server has them, unless the plan has others."""
+    plan, small = plan_with(recycled_wal="4GB"), plan_with({"max_wal_size": "2GB"}, recycled_wal="4GB")
+    cells = make_cells(plan)
+    assert ["max_wal_size 1GB" in each.reason for each in impossible_cells(plan, cells)] == [True]
+
+    def find(_: str) -> SimpleNamespace:
+        return SimpleNamespace(settings={"max_wal_size": "8GB"})
+
+    monkeypatch.setattr("octavo.plan.impossible.workloads.find", find)
+    assert impossible_cells(plan, cells) == []
+    assert ["max_wal_size 2GB" in each.reason for each in impossible_cells(small, cells)] == [True]
 
 
 def test_a_setting_that_is_a_factor_counts_as_one() -> None:

@@ -172,7 +172,10 @@ def test_the_limit_is_measured_on_the_very_blocks(blocks: set[int]) -> None:
     [
         ("17", {"io_method": "worker"}, "io_method came with PostgreSQL 18"),
         ("15", {"io_combine_limit": "128kB"}, "io_combine_limit came with PostgreSQL 17"),
-        ("17", {"io_combine_limit": "128kB"}, None),
+        ("15", {"transaction_buffers": "1MB"}, "transaction_buffers came with PostgreSQL 17"),
+        ("15", {"vacuum_buffer_usage_limit": "2MB"}, "vacuum_buffer_usage_limit came with PostgreSQL 16"),
+        ("17", {"vacuum_truncate": "off"}, "vacuum_truncate came with PostgreSQL 18"),
+        ("17", {"io_combine_limit": "128kB", "transaction_buffers": "1MB", "summarize_wal": "on"}, None),
         ("18.6", {"io_method": "io_uring", "io_max_combine_limit": "1MB"}, None),
     ],
 )

@@ -181,6 +181,20 @@ def test_a_surface_is_that_of_lru_caches(tmp_path: Path) -> None:
     json.dumps(document, allow_nan=False)
 
 
+def test_shared_buffers_of_a_few_pages_have_their_own_hit_ratio(tmp_path: Path) -> None:
+    """Four pages of 32 kB, and not the ratio of the smallest capacity that is worth a curve."""
+    document = _document(tmp_path, shared_buffers=128 * 1024)
+    assert document["capacities_bytes"][0] == 128 * 1024
+    for curve in document["curves"]:
+        if curve["layout"] == "merged":
+            size = curve["page_size_bytes"]
+            pages = [128 * 1024 // size]
+            _, hits = _core.trace_policy(
+                tmp_path / "t.octrace", 8192, size, "lru", pages, threads=1, observe=ignore_progress
+            )
+            assert curve["at_server"] == pytest.approx(hits[0] / 4000)
+
+
 def test_rings_are_those_of_the_version(tmp_path: Path) -> None:
     kB = 1024
     for version, limit, expected in (

@@ -2,8 +2,12 @@
 
 import os
 import re
+import subprocess
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from psycopg.errors import QueryCanceled
@@ -14,11 +18,12 @@ from octavo.host.journal import Journal
 from octavo.instruments.target import Rows, Target
 from octavo.trace import files
 from octavo.trace.record import recorder
-from octavo.trace.record.budget import cost_of
+from octavo.trace.record.budget import Speed, cost_of
 from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
-from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
+from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts, write_transactions
+from octavo.trace.record.work import WorkCounters, describe, work_of
 from octavo.trace.simulate import recorded_seconds
 
 
@@ -146,9 +151,14 @@ def test_a_relation_that_is_dropped_meanwhile_is_left_out(tmp_path: Path) -> Non
     assert (found["relation"], found["blocks"], found["name"]) == (16384, 7, "t")
 
 
-def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
-    """Connections lead to a server of this version without rows. Returns what is told when they are closed."""
+def _connected(
+    monkeypatch: pytest.MonkeyPatch, version: int, rows: dict[str, dict[str, Any]] | None = None, pid: int | None = None
+) -> list[bool]:
+    """Connections lead to a server of this version with these rows. Returns what is told when they are closed."""
     closed: list[bool] = []
+
+    def query(name: str) -> Rows:
+        return [rows[name]] if rows and name in rows else []
 
     def connect(_dsn: str | None, _name: str, oldest: int) -> SimpleNamespace:
         if version < oldest:
@@ -156,7 +166,7 @@ def _connected(monkeypatch: pytest.MonkeyPatch, version: int) -> list[bool]:
         return SimpleNamespace(close=lambda: closed.append(True))
 
     def target_of(_: object) -> tuple[Target, dict[str, str]]:
-        return Target(lambda _: [], version, None, None, None), {"data_block": "8192"}
+        return Target(query, version, None, pid, None), {"data_block": "8192"}
 
     monkeypatch.setattr(recorder, "connect", connect)
     monkeypatch.setattr(recorder, "target_of", target_of)
@@ -199,6 +209,30 @@ def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monk
     assert closed
 
 
+def test_a_disk_that_is_full_from_the_beginning_is_that_of_a_trace_of_probes(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activity = {"lookups": 9, "hits": 9, "reads": 0, "transactions": 1}
+    rows = {
+        "traced_activity": activity, "recorded_work": {"transactions": 1.0}, "wal_counters": {"syncs": 1.0},
+        "recorded_temporary": {"temporary_lookups": 0.0},
+    }  # fmt: skip
+    closed = _connected(monkeypatch, 180006, rows, os.getpid())
+
+    def full(*_: object) -> _core.TraceWriter:
+        return _core.TraceWriter(Path("/dev/full"), 8192)
+
+    monkeypatch.setattr(recorder, "_new_trace", full)
+    monkeypatch.setattr(recorder, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(recorder, "is_traced", lambda _: False)
+    monkeypatch.setattr(recorder, "require_bpftrace", lambda: None)
+    monkeypatch.setattr(recorder, "refuse_other_servers", lambda _: None)
+    monkeypatch.setattr(recorder, "executable", nullcontext)
+    with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left"):
+        recorder.record(RecordingRequest(None, 1.0, tmp_path / "t.octrace"), journal, print)
+    assert closed
+
+
 @pytest.mark.parametrize(("late", "is_answered"), [(2, True), (3, False)])
 def test_a_query_that_takes_too_long_is_sent_again(late: int, is_answered: bool) -> None:
     asked: list[str] = []
@@ -229,3 +263,47 @@ def test_the_part_of_the_time_follows_the_limit() -> None:
 def test_overhead_is_known_of_slices_only() -> None:
     assert RecordingResult().overhead is None
     assert RecordingResult(transactions_with=96.0, transactions_without=100.0).overhead == pytest.approx(0.04)
+
+
+def test_counters_that_are_reset_meanwhile_are_no_transactions(tmp_path: Path) -> None:
+    """As by pg_stat_reset(), or DROP DATABASE, whose counters are gone from the sum of all databases."""
+    before, after, reset = (AccessCounters(at, 0, 0, 0, count) for at, count in ((0.0, 500), (2.0, 700), (3.0, 20)))
+    writer, speed = _core.TraceWriter(tmp_path / "t", 8192), Speed()
+    for first, last in ((before, after), (after, reset)):
+        write_transactions(writer, first, last, round(last.at * 1e6))
+        speed.add(first, last)
+    writer.finish()
+    assert files.summarize(tmp_path / "t")["events"]["transactions"] == (1, 200)
+    assert (speed.rate, speed.seconds) == (100.0, 3.0)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(180006, "30"), (160009, "30"), (150018, None)])
+def test_lookups_in_temporary_tables_are_recorded_where_they_are_counted(
+    tmp_path: Path, version: int, expected: str | None
+) -> None:
+    def at(count: float) -> WorkCounters:
+        rows = {"recorded_work": {"lookups": 2 * count}, "recorded_temporary": {"temporary_lookups": count}}
+        return work_of(lambda name: [rows.get(name, {})], version)
+
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    describe(writer, at(10.0), at(40.0))
+    writer.finish()
+    found = files.summarize(tmp_path / "t")["properties"]
+    assert (found["work_lookups"], found.get("work_temporary_lookups")) == ("60", expected)
+
+
+def test_a_bpftrace_that_has_closed_its_output_and_does_not_end_is_left_to_be_killed(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"Attaching 2 probes...\n9000 7 0 5 1663 5 16384 -1 0\n")
+    os.close(writing)
+
+    def wait(seconds: float) -> None:
+        raise subprocess.TimeoutExpired("bpftrace", seconds)
+
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    with os.fdopen(reading) as output:
+        child: Any = SimpleNamespace(stdout=output, wait=wait)
+        read: Callable[..., list[str]] = recorder._read  # pyright: ignore[reportPrivateUsage]
+        assert read(child, 1.0, writer, 1000, RecordingResult(), Pauses(writer, 1000)) == []
+    assert writer.accesses == 1
+    writer.finish()

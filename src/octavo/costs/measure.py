@@ -35,6 +35,8 @@ _EVICT = {
     " ON b.relfilenode = pg_relation_filenode(c.oid) AND b.reldatabase = ("
     f"SELECT oid FROM pg_database WHERE datname = current_database()) WHERE relname IN {_COLD_TABLES}",
 }
+# Only a superuser can create it.
+_HAS_BUFFERCACHE = b"SELECT extname FROM pg_extension WHERE extname = 'pg_buffercache'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +145,15 @@ def _cold_once(database: CalibrationDatabase, probe: ProbeQuery, number: int) ->
     if hits > _MOST_HITS * (hits + reads) + 0.1 * probe.work["tuple"] + 8:
         raise OctavoError(
             f"{probe.name} found {hits:.0f} of {hits + reads:.0f} pages in shared buffers, so it was not cold; "
-            "PostgreSQL 17 and later empty them with pg_buffercache"
+            "PostgreSQL 17 and later empty them with pg_buffercache, which a superuser can create"
         )
     return measured
 
 
 def empty(connection: Connection[DictRow]) -> None:
-    """Takes the tables for cold reads out of shared buffers, where the server can (17 and later)."""
-    if statement := _EVICT.get(min(connection.info.server_version // 10000, 18)):
+    """Takes the tables for cold reads out of shared buffers, where the server can: 17 and later, with the extension."""
+    statement = _EVICT.get(min(connection.info.server_version // 10000, 18))
+    if statement and connection.execute(_HAS_BUFFERCACHE).fetchone() is not None:
         connection.execute(statement.encode())
 
 

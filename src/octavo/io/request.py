@@ -78,15 +78,12 @@ def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, 
     if block == 0:
         raise UsageError(f"--block {request.block}: it must be above 0, such as 8kB")
     run = request.run if request.run is not None else 1 if request.pattern in ("random", "strided") else _RUN
+    # A wrong size is found before --make has written a file that may be large.
+    make_bytes = size_option("--make", request.make) if request.make else None
+    blocks, max_request = _blocks(request, block), _max_request(request, block)
     paths = prepare(
-        files,
-        size_option("--make", request.make) if request.make else None,
-        observe,
-        write=request.write,
-        verify=request.verify,
-        lose_device=request.lose_device,
+        files, make_bytes, observe, write=request.write, verify=request.verify, lose_device=request.lose_device
     )
-    blocks = _blocks(request, block)
     unbounded = request.seconds is None and blocks is None
     once = unbounded and pattern == "list"
     job = Job(
@@ -111,7 +108,7 @@ def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, 
         seed=request.seed,
     )
     facts["device_readahead_bytes"] = _device_readahead(files[0])
-    return Sweep(job, policies, _caches(request), _max_request(request, block)), facts
+    return Sweep(job, policies, _caches(request), max_request), facts
 
 
 def _pattern(request: SweepRequest, block_list: str | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.operations import (
@@ -89,14 +89,24 @@ def check_operations(
 
 
 def _try(operation: Operation, sandbox: Sandbox, number: int) -> OperationOutcome:
-    started = time.monotonic()
+    started, is_full = time.monotonic(), False
     try:
         with sandbox.operation(number):
-            evidence = operation.check(sandbox)
+            try:
+                evidence = operation.check(sandbox)
+            except (OctavoError, psycopg.Error) as error:
+                is_full = sandbox.is_full(str(error))  # before the operation's files are removed
+                raise
     except Skip as skip:
         return OperationOutcome(operation.name, "skipped", time.monotonic() - started, str(skip))
     except (OctavoError, psycopg.Error) as error:
         # The server's log goes with the operation's place, so it is not named.
         text = str(error).strip().partition("; its log is ")[0].splitlines()
-        return OperationOutcome(operation.name, "failed", time.monotonic() - started, text[0] if text else "no output")
+        reason = text[0] if text else "no output"
+        if is_full:
+            raise HostError(
+                f"{sandbox.root.parent} has no room left for {operation.name} ({reason}); free some space there, then "
+                "run the command again"
+            ) from error
+        return OperationOutcome(operation.name, "failed", time.monotonic() - started, reason)
     return OperationOutcome(operation.name, "ok", time.monotonic() - started, evidence.text, evidence.figures)

@@ -59,11 +59,11 @@ class RelatedBuilds:
     def _need(self, found: Build | None, what: str, **wanted: str) -> Build:
         if found is not None:
             return found
-        manifest = {**self.build.manifest, **wanted}
-        raise Skip(
-            f"no build of {what} in the cache; make one with: octavo build --data-block {manifest['data_block']} "
-            f"--wal-block {manifest['wal_block']} --pg {manifest['version']}"
-        )
+        manifest = {**_DEFAULTS, **self.build.manifest, **wanted}
+        sizes = f"--data-block {manifest['data_block']} --wal-block {manifest['wal_block']}"
+        if manifest["data_segment"] != _DEFAULTS["data_segment"]:
+            sizes += f" --data-segment {manifest['data_segment']}"
+        raise Skip(f"no build of {what} in the cache; make one with: octavo build {sizes} --pg {manifest['version']}")
 
 
 def choose(build: Build, others: Sequence[Build]) -> RelatedBuilds:

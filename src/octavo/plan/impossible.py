@@ -6,6 +6,7 @@ Cells that only this host cannot run are skipped by the lab, not refused.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from octavo import workloads
 from octavo.errors import UsageError
 from octavo.plan import setting_versions
 from octavo.plan.cells import Cell
@@ -14,6 +15,7 @@ from octavo.postgres.pinned import pinned_settings
 from octavo.postgres.versions import major_of
 from octavo.units import format_size, human_size, parse_size
 from octavo.workload_support import pgbench_tables
+from octavo.workloads.base import PinsSettings
 
 Levels = Mapping[str, str]
 Settings = Mapping[str, str]
@@ -39,10 +41,12 @@ class Impossible:
 def impossible_cells(plan: Plan, cells: Sequence[Cell]) -> list[Impossible]:
     """The cells that cannot exist, each with the first reason. A control shares its baseline's fate and is left out."""
     found: list[Impossible] = []
+    workload = workloads.find(plan.workload)
+    own = workload.settings if isinstance(workload, PinsSettings) else dict[str, str]()
     for cell in cells:
         if not cell.control:
             pinned = pinned_settings(cell.levels["version"], cell.levels["data_block"])
-            settings = {**pinned, **plan.settings_at(cell.levels)}
+            settings = {**pinned, **own, **plan.settings_at(cell.levels)}
             reasons = (rule.judge(cell.levels, settings) for rule in RULES)
             if reason := next((reason for reason in reasons if reason), None):
                 found.append(Impossible(cell, reason))
@@ -165,8 +169,9 @@ _BYTES_A_BUFFER = 180
 def _memory(levels: Levels, settings: Settings) -> str | None:
     if levels["memory"] == "none" or levels["huge_pages"] != "off":  # huge pages are not charged to the group
         return None
-    buffers = parse_size(levels["shared_buffers"])
-    needed = buffers + buffers // parse_size(levels["data_block"]) * _BYTES_A_BUFFER
+    needed = buffers = parse_size(levels["shared_buffers"])
+    if levels.get("equal") != "memory":  # which makes room for it within that size
+        needed += buffers // parse_size(levels["data_block"]) * _BYTES_A_BUFFER
     if parse_size(levels["memory"]) > needed:
         return None
     return (

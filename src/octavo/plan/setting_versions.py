@@ -1,19 +1,27 @@
 """Settings that came with a major version, which an older server refuses: a cell with both cannot exist.
 
-Source: PostgreSQL's release notes of 17 and 18, and guc_tables.c of each.
+Source: PostgreSQL's release notes of 16 to 18, and guc_tables.c of each. Only settings that affect a measurement; what
+is not listed the server refuses when it starts.
 """
 
 from collections.abc import Mapping
 
 from octavo.postgres.versions import major_of
 
-_SINCE = {
-    "io_combine_limit": 17,
-    "io_max_combine_limit": 18,
-    "io_max_concurrency": 18,
-    "io_method": 18,
-    "io_workers": 18,
-}
+_NEW = {
+    16: ("debug_io_direct", "debug_parallel_query", "enable_presorted_aggregate", "vacuum_buffer_usage_limit"),
+    17: (
+        "commit_timestamp_buffers", "enable_group_by_reordering", "io_combine_limit", "multixact_member_buffers",
+        "multixact_offset_buffers", "notify_buffers", "serializable_buffers", "subtransaction_buffers",
+        "summarize_wal", "transaction_buffers", "transaction_timeout", "wal_summary_keep_time",
+    ),
+    18: (
+        "autovacuum_vacuum_max_threshold", "autovacuum_worker_slots", "enable_distinct_reordering",
+        "enable_self_join_elimination", "file_copy_method", "io_max_combine_limit", "io_max_concurrency", "io_method",
+        "io_workers", "track_cost_delay_timing", "vacuum_max_eager_freeze_failure_rate", "vacuum_truncate",
+    ),
+}  # fmt: skip
+_SINCE = {name: major for major, names in _NEW.items() for name in names}
 
 
 def judge(levels: Mapping[str, str], settings: Mapping[str, str]) -> str | None:

@@ -1,6 +1,6 @@
 """Predicted against measured: the trials of a run at the sizes that a trace predicts.
 
-A run's cells are servers: the prediction uses their data block, shared_buffers, memory and device. A trace has one
+A run's cells are servers: the prediction uses their blocks, shared_buffers, memory and device. A trace has one
 workload: the other levels (the mode of pgbench, the scale) select the trials.
 
 A trial of the regime `after-checkpoint` is predicted for its own time: so many seconds after a checkpoint, with warm
@@ -49,6 +49,8 @@ class TrialCondition:
     device: str
     clients: int
     until_checkpoint: bool
+    wal_block: int | None = None
+    """None: the trace's."""
 
 
 def chosen(
@@ -74,7 +76,13 @@ def _counts(trial: Mapping[str, Any], *, disturbed: bool) -> bool:
 
 
 def condition_of(levels: Mapping[str, str]) -> TrialCondition:
-    """The condition from a trial's levels. Raises UsageError when the workload has no shared_buffers."""
+    """The condition from a trial's levels. Raises UsageError when the workload has no shared_buffers, or they are not
+    the level's."""
+    if levels.get("equal") == "memory":
+        raise UsageError(
+            "with equal = memory the trials' shared_buffers are smaller than their level, by an amount that the "
+            "prediction does not know; compare those with equal = buffers: --where equal=buffers"
+        )
     try:
         memory = levels.get("memory", "none")
         return TrialCondition(
@@ -83,6 +91,7 @@ def condition_of(levels: Mapping[str, str]) -> TrialCondition:
             levels.get("device", "native"),
             int(levels["clients"]),
             levels.get("wal_regime") == "after-checkpoint",
+            parse_size(levels["wal_block"]) if "wal_block" in levels else None,
         )
     except (KeyError, ValueError) as error:
         raise UsageError(f"the run's trials do not record their {error}; compare a run of pgbench") from None
@@ -109,6 +118,7 @@ def compare(
         )
         asked = Request(
             path=request.path,
+            wal_blocks=() if condition.wal_block is None else (condition.wal_block,),
             shared_buffers=(condition.shared_buffers,),
             memory=memory,
             kernel_page=request.kernel_page,
@@ -207,6 +217,8 @@ def _points(
                 "memory_bytes": condition.memory,
                 "device": condition.device,
                 "clients": condition.clients,
+                "until_checkpoint": condition.until_checkpoint,
+                "wal_block_bytes": row["wal_block_bytes"],
                 "measured": measured,
                 "measurements": values,
                 "predicted": interval["value"],
@@ -265,11 +277,11 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if one["metric"] == "tps":
             key = (
                 one.get("workload"), one["device"], one["shared_buffers_bytes"], one["memory_bytes"],
-                one.get("clients"),
+                one.get("clients"), one.get("until_checkpoint"), one.get("wal_block_bytes"),
             )  # fmt: skip
             conditions.setdefault(key, []).append(one)
     found: list[dict[str, Any]] = []
-    for (workload, device, buffers, memory, clients), rows in conditions.items():
+    for (workload, device, buffers, memory, clients, until_checkpoint, wal_block), rows in conditions.items():
         if len({row["data_block_bytes"] for row in rows}) < 2:
             continue
         predicted = max(rows, key=lambda row: float(row["predicted"]))
@@ -281,6 +293,8 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "shared_buffers_bytes": buffers,
                 "memory_bytes": memory,
                 "clients": clients,
+                "until_checkpoint": until_checkpoint,
+                "wal_block_bytes": wal_block,
                 "predicted_block_bytes": predicted["data_block_bytes"],
                 "measured_block_bytes": measured["data_block_bytes"],
                 "lost": 1 - predicted["measured"] / measured["measured"],

@@ -126,7 +126,9 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     _refuse_damaged(path, summary)
     numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
     seconds = recorded_seconds(summary)
-    counted, lookups = numbers.get("work_transactions"), numbers.get("work_lookups")
+    counted = numbers.get("work_transactions")
+    # Pages of temporary tables are counted with the others, and are in no trace.
+    lookups = max(0.0, numbers.get("work_lookups", 0.0) - numbers.get("work_temporary_lookups", 0.0))
     # Backends report their counters up to a second late. Transactions and lookups are equally late, so their ratio is
     # right.
     if counted and lookups:
@@ -143,10 +145,13 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     def each(name: str) -> float | None:
         return numbers[name] / counted if counted and name in numbers else None
 
-    # The commits of a stretch include those of its pauses.
+    # The commits of a stretch include those of its pauses, in which the server is faster than with probes.
     is_in_slices = bool(summary["events"].get("pause_microseconds"))
+    overall = tps
+    if is_in_slices and counted and numbers.get("work_seconds"):
+        overall = counted / numbers["work_seconds"]
     wal, syncs = written(summary), numbers.get("work_wal_syncs")
-    logged = wal and max(1.0, tps * wal.seconds)
+    logged = wal and max(1.0, overall * wal.seconds)
     cpu, of_cpu = numbers.get("work_cpu_seconds"), numbers.get("work_cpu_transactions")
     if counted and of_cpu == counted and numbers.get("work_seconds"):
         of_cpu = tps * numbers["work_seconds"]
@@ -170,7 +175,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
         image_bytes=wal.image_bytes / wal.images if wal and wal.images and wal.image_bytes else None,
         commits_a_sync=counted / syncs if counted and syncs else None,
         reads_each=each("work_reads"),
-        before=_before(numbers, wal, tps),
+        before=_before(numbers, wal, overall),
         commits=() if is_in_slices else tuple((float(time), float(count)) for time, count in commits(summary)),
     )
 

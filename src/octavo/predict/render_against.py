@@ -6,6 +6,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from octavo.postgres.limits import DEFAULT_BLOCK
 from octavo.predict.against import best_blocks
 from octavo.report import numbers
 from octavo.units import human_count, human_size
@@ -35,6 +36,10 @@ def best_line(one: dict[str, Any]) -> str:
         here += f", {human_size(one['memory_bytes'])} of memory"
     if one["clients"]:
         here += f", {human_count(one['clients'], 'client')}"
+    if one.get("wal_block_bytes") not in (None, DEFAULT_BLOCK):
+        here += f", {human_size(one['wal_block_bytes'])} WAL blocks"
+    if one.get("until_checkpoint"):
+        here += ", after a checkpoint"
     named = f"{human_size(one['predicted_block_bytes'])} predicted to be fastest"
     if one["predicted_block_bytes"] == one["measured_block_bytes"]:
         return f"{here}: {human_size(one['predicted_block_bytes'])} predicted and measured to be fastest"

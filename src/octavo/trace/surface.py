@@ -17,7 +17,7 @@ from octavo.units import format_size, human_size, parse_size, size_option
 
 SCHEMA_VERSION = 1
 PAGE_SIZES = tuple(1024 << power for power in range(6))
-# Capacities per octave, and the smallest capacity as a number of the largest pages.
+# Capacities per octave, and the smallest capacity as a number of the largest pages, unless shared_buffers are smaller.
 STEPS = 8
 FEWEST_PAGES = 16
 # The capacities of the clock sweep, relative to the server's shared_buffers.
@@ -122,7 +122,8 @@ def surface(
     sizes = request.page_sizes or tuple(size for size in PAGE_SIZES if own / 32 <= size <= own * 64) or (own,)
     buffers = request.shared_buffers or server_buffers(summary)
     largest = max(*sizes, own)
-    capacities = _capacities(FEWEST_PAGES * largest, _upper_end(summary, buffers, largest))
+    lowest = FEWEST_PAGES * largest if buffers is None else max(largest, min(FEWEST_PAGES * largest, buffers))
+    capacities = _capacities(lowest, _upper_end(summary, buffers, largest))
     with reading(request.path):
         totals, curves, parts = simulator.curves(request, own, sizes, capacities)
         # Each part sees only its own pages, which limits the resolution at small capacities.

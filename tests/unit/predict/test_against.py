@@ -47,6 +47,9 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     assert "predicted to be fastest" in best_line(best) and "32 MB of memory, 4 clients: " in best_line(best)
     few = [{**one, "clients": 1} for one in found["points"]]
     assert [one["clients"] for one in best_blocks([*found["points"], *few])] == [4, 1]
+    after = [{**one, "until_checkpoint": True} for one in found["points"]]
+    lines = [best_line(one) for one in best_blocks([*found["points"], *after])]
+    assert ["4 clients, after a checkpoint: " in line for line in lines] == [False, True]
     assert "<svg" in scatter(found["points"]).file("svg").decode()
     with pytest.raises(UsageError, match="no valid trial"):
         compare(request, {"trials": trials}, {"mode": "tpcb"})
@@ -88,6 +91,35 @@ def test_trials_that_others_disturbed_are_compared_when_asked_for() -> None:
     assert chosen(invalid, {}, disturbed=True) == invalid[:3]
     with pytest.raises(UsageError, match="no valid trial"):
         chosen(invalid, {})
+
+
+def test_wal_blocks_of_the_trials_are_predicted(tmp_path: Path) -> None:
+    """A flush writes whole WAL pages: large ones are written mostly empty."""
+    path = made(tmp_path / "t.octrace", writes=True)
+    trials = [trial(block, tps=500.0, transactions=1_000.0, device_written_bytes_per_transaction=9_000.0)
+              for block in ("8kB", "32kB", "8kB", "32kB")]  # fmt: skip
+    for one, block in zip(trials, ("8kB", "8kB", "64kB", "64kB"), strict=True):
+        one["levels"] |= {"wal_regime": "after-checkpoint", "wal_block": block}
+    points = compare(Request(path), {"trials": trials}, {})["points"]
+    written = {
+        one["wal_block_bytes"]: one["predicted"]
+        for one in points
+        if one["metric"].startswith("device_all_written") and one["data_block_bytes"] == 8192
+    }
+    assert set(written) == {8192, 65536} and written[65536] > 1.5 * written[8192]
+    lines = [best_line(one) for one in best_blocks(points)]
+    assert ["64 kB WAL blocks, after a checkpoint: " in line for line in lines] == [False, True]
+
+
+def test_trials_of_equal_memory_have_other_buffers_than_their_level(tmp_path: Path) -> None:
+    request = Request(made(tmp_path / "t.octrace"), data_blocks=(8192,))
+    trials = [trial("8kB", tps=700.0), trial("8kB", tps=600.0)]
+    for one, equal in zip(trials, ("buffers", "memory"), strict=True):
+        one["levels"]["equal"] = equal
+    with pytest.raises(UsageError, match="--where equal=buffers"):
+        compare(request, {"trials": trials}, {})
+    found = compare(request, {"trials": trials}, {"equal": "buffers"})
+    assert [one["measured"] for one in found["points"] if one["metric"] == "tps"] == [700.0]
 
 
 def test_a_private_volume_without_limits_is_the_machine_s_own_device(tmp_path: Path) -> None:

@@ -224,6 +224,13 @@ def test_transactions_follow_the_lookups_that_were_counted_with_them(tmp_path: P
     assert predict(Request(path))["recorded"]["transactions"] == pytest.approx(20_000)
 
 
+def test_lookups_in_temporary_tables_are_not_missing_from_the_trace(tmp_path: Path) -> None:
+    """Of 50,000 lookups 30,000 are of pages that no trace has: all transactions were recorded."""
+    facts = {"work_lookups": 50_000, "work_temporary_lookups": 30_000, "work_transactions": 20_000}
+    path = made(tmp_path / "t.octrace", facts=facts)
+    assert predict(Request(path))["recorded"]["transactions"] == pytest.approx(20_000)
+
+
 def test_reads_that_a_recording_had_not_are_unknown_without_a_device(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", facts={"host_memory_bytes": 64 * 1024 * MB}, transactions=60_000)
     document = predict(Request(path, memory=12 * MB))

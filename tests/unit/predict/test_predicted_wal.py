@@ -19,6 +19,16 @@ from octavo.predict.simulation import simulate
 from octavo.predict.size import Size, simulated_server
 
 
+def test_wal_of_the_pauses_between_slices_is_that_of_their_transactions(tmp_path: Path) -> None:
+    """20,000 transactions are in the slices, of 30,000 in all: the WAL of 20 s is that of all."""
+    facts = {"work_transactions": 30_000, "work_lookups": 30_000}
+    path = made(tmp_path / "t.octrace", writes=True, pause=True, logged=9_000_000, facts=facts)
+    trace = recorded(path)
+    assert (trace.transactions, trace.seconds) == (20_000, pytest.approx(19.0, rel=0.001))
+    assert trace.wal_bytes_each == pytest.approx(300)
+    assert trace.wal_records_each == pytest.approx(2)
+
+
 def test_with_four_times_the_data_a_transaction_writes_as_much_wal_as_ever(tmp_path: Path) -> None:
     """A second of the trace represents four of the server's, and a byte in its caches represents four."""
     trace = recorded(made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000))

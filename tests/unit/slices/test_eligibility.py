@@ -197,6 +197,14 @@ def test_no_checkpoint_by_the_clock_falls_into_a_round() -> None:
     assert "checkpoint_timeout" in str(why_not(with_settings(checkpoint_timeout="30")))
 
 
+def test_a_workload_may_have_settings_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = changed_plan({"[baseline]": '[settings]\nwork_mem = "8MB"\n[baseline]'})
+    monkeypatch.setattr(eligibility, "_TIMES", 30.0)
+    assert "checkpoint_timeout" in str(why_not(plan))
+    monkeypatch.setattr(type(PGBENCH), "settings", {"checkpoint_timeout": "1h"}, raising=False)
+    assert why_not(plan) is None
+
+
 def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
     tail = changed_plan({'workload = "pgbench"': 'workload = "pgbench-tail"'})
     assert "pgbench-tail" in str(why_not(tail))

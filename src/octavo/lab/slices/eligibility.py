@@ -157,7 +157,7 @@ def not_here(
 
 def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     for cell in cells:
-        settings = plan.settings_at(cell.levels)
+        settings = _settings(plan, workload, cell.levels)
         for name in _TIMEOUTS:
             if settings.get(name, "0").strip() not in _OFF:
                 return f"{name} keeps running while a session is paused"
@@ -260,10 +260,15 @@ def _working_bytes(plan: Plan, workload: Workload, levels: Levels) -> int:
     or in the same step of a load, and while all are warmed up."""
     if not isinstance(workload, RunsInPieces):
         return 0
-    own = dict(workload.settings) if isinstance(workload, PinsSettings) else dict[str, str]()
-    settings = {**own, **plan.settings_at(levels)}
+    settings = _settings(plan, workload, levels)
     memory_of = query_memory if only_reads(workload, levels) else maintenance_memory
     return memory_of(settings, workload.database_bytes(levels))
+
+
+def _settings(plan: Plan, workload: Workload, levels: Levels) -> dict[str, str]:
+    """The workload's own settings, and the plan's."""
+    own = dict(workload.settings) if isinstance(workload, PinsSettings) else dict[str, str]()
+    return {**own, **plan.settings_at(levels)}
 
 
 def only_reads(workload: Workload, levels: Levels) -> bool:

@@ -74,16 +74,19 @@ def idle_seconds(with_probes: float, elapsed: float, slower: float, most: float)
 
 
 class Speed:
-    """Transactions per second over several stretches of time."""
+    """Transactions per second over several stretches of time, without those in which the counters were reset."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self._counted_seconds = 0.0
         self._transactions = 0
 
     def add(self, before: AccessCounters, after: AccessCounters) -> None:
         self.seconds += after.at - before.at
-        self._transactions += after.transactions - before.transactions
+        if after.transactions >= before.transactions:
+            self._counted_seconds += after.at - before.at
+            self._transactions += after.transactions - before.transactions
 
     @property
     def rate(self) -> float:
-        return self._transactions / self.seconds if self.seconds else 0.0
+        return self._transactions / self._counted_seconds if self._counted_seconds else 0.0

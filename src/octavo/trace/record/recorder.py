@@ -40,7 +40,7 @@ from octavo.trace.record.probes import (
     refuse_other_servers,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import counted, microseconds_since, write_facts
+from octavo.trace.record.server import counted, microseconds_since, write_facts, write_transactions
 from octavo.trace.record.wal import WalMeter
 from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
@@ -146,11 +146,12 @@ def _record_probes(
     say(_forecast(cost, request))
     writer = _new_trace(request.out, data_block)
     began = time.monotonic_ns()
-    write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
-    if cost.duty < 1:
-        writer.describe("duty", f"{cost.duty:.4f}")
-    describe_cpu(writer, work, without_probes, target.postmaster)  # later it would include the probes'
-    writer.flush()
+    with writing(request.out):
+        write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
+        if cost.duty < 1:
+            writer.describe("duty", f"{cost.duty:.4f}")
+        describe_cpu(writer, work, without_probes, target.postmaster)  # later it would include the probes'
+        writer.flush()
     found = RecordingResult()
     try:
         wal = WalMeter(target.query, writer, microseconds_since(began))
@@ -191,7 +192,7 @@ def _record_traced(
             after, work_after = counted(target.query), work_of(target.query, target.version)
             describe(writer, work, work_after)
             describe_cpu(writer, work, work_after, target.postmaster)
-            writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
+            write_transactions(writer, before, after, microseconds_since(began))
             _note(wal.finish(connection, microseconds_since(began)), say)
         finally:
             found.accesses = writer.accesses
@@ -282,7 +283,7 @@ def _slices(
             with_probes.add(before, after)
             found.slices += 1
             found.recorded_seconds += seconds
-            writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
+            write_transactions(writer, before, after, microseconds_since(began))
             wal.take(microseconds_since(began))
             before = after
         if cost.duty >= 1 or most is None or (left := end - time.monotonic()) <= 0:
@@ -374,5 +375,9 @@ def _read(
             writer.flush()
             flushed = time.monotonic()
         if is_over:
-            child.wait(_ATTACH_SECONDS) if piece == b"" else child.terminate()
+            if piece == b"":
+                with suppress(subprocess.TimeoutExpired):  # it is killed then
+                    child.wait(_ATTACH_SECONDS)
+            else:
+                child.terminate()
             return [line for line in notes if not line.startswith("Attaching ")]

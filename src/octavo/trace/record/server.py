@@ -45,6 +45,13 @@ def counted(query: Callable[[str], Rows]) -> AccessCounters:
     return AccessCounters(time.monotonic(), **values)
 
 
+def write_transactions(writer: _core.TraceWriter, before: AccessCounters, after: AccessCounters, time: int) -> None:
+    """Writes the transactions between two readings, at a time in microseconds; nothing if the counters went backwards,
+    because they were reset or a database was dropped."""
+    if after.transactions >= before.transactions:
+        writer.event(time, "transactions", after.transactions - before.transactions)
+
+
 def readahead_bytes(directory: Path | None) -> int | None:
     """read_ahead_kb of the device below a data directory, in bytes; None if it has none, or is not on this host."""
     if directory is None:

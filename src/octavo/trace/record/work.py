@@ -16,8 +16,7 @@ from octavo import _core
 from octavo.host.process_table import growth, read_table, tree
 from octavo.instruments.cpus import parse as parse_cpus
 
-_QUERIES = ("recorded_work", "wal_counters")
-_SINCE = 140000
+_QUERIES = {"recorded_work": 140000, "wal_counters": 140000, "recorded_temporary": 160000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class WorkCounters:
 def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Path = Path("/proc")) -> WorkCounters:
     """The present counters, without those that this version or user lacks."""
     counters: dict[str, float] = {}
-    for name in _QUERIES if version >= _SINCE else ():
+    for name in (name for name, since in _QUERIES.items() if version >= since):
         (row,) = query(name)
         for key, value in row.items():
             if value is not None:
@@ -61,7 +60,7 @@ def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounter
     }
     names = {
         "transactions": "transactions", "session_seconds": "session_seconds", "reads": "reads", "lookups": "lookups",
-        "wal_syncs": "wal_syncs",
+        "wal_syncs": "wal_syncs", "temporary_lookups": "temporary_lookups",
     }  # fmt: skip
     writer.describe("work_seconds", f"{after.at - before.at:.6f}")
     for counter, name in names.items():
