@@ -160,7 +160,7 @@ def test_a_load_in_the_making_is_not_there_yet_and_nobody_waits_who_only_looks()
 
 
 def locks(place: Path) -> list[str]:
-    return sorted(path.name for path in (place / "datasets").glob(".*.lock"))
+    return sorted(path.name for path in place.glob(".*.lock"))
 
 
 def test_the_file_of_a_lock_goes_with_its_load(place: Path) -> None:
@@ -177,9 +177,9 @@ def test_the_file_of_a_lock_goes_with_its_load(place: Path) -> None:
     assert locks(place) == []
     make_load("kept")
     cache.hold("kept")
-    (place / "datasets/.killed.lock").touch()
+    (place / ".killed.lock").touch()
     with cache.exclusively("in the making"):
-        (place / "datasets/.left.lock").touch()
+        (place / ".left.lock").touch()
         cache.remove_left_locks()
         assert locks(place) == [".in the making.lock", ".kept.lock"]
     cache.release("kept")

@@ -258,7 +258,7 @@ def test_a_list_is_measured_once_unless_a_limit_is_given(file: Path, tmp_path: P
     ("given", "error", "said"),
     [
         ({"pattern": "list"}, UsageError, "--block-list FILE"),
-        ({"block": "0kB"}, UsageError, "use 8kB"),
+        ({"block": "0kB"}, UsageError, "such as 8kB"),
         ({"block": "8"}, UsageError, "is not a size"),
         ({"max_request": "4kB"}, UsageError, "is smaller than a block of 8kB"),
         ({"policies": ("fast",)}, UsageError, "is not a policy"),

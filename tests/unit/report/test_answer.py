@@ -110,7 +110,7 @@ def test_of_several_best_levels_each_s_share_of_a_time_is_within_the_range(store
     for one in document["effects"]:
         if one["metric"] == "tps" and (found := ratios.get(labels[one["cell"]])):
             one.update(ratio=found[0], low=found[1], high=found[2], verdict="faster")
-    assert answer(document).headline.startswith("2 kB and 4 kB data pages take 0.0833 to 0.12 of the time of 8 kB")
+    assert answer(document).headline.startswith("2 kB and 4 kB data blocks take 0.0833 to 0.12 of the time of 8 kB")
 
 
 def test_of_many_conditions_the_cell_that_is_best_most_often_is_named(store: Store) -> None:
