@@ -28,7 +28,8 @@ def test_diskstats_of_every_age(numbers: list[int]) -> None:
     assert (found.reads, found.read_bytes, found.writes) == (numbers[0], numbers[2] * 512, numbers[4])
     assert (found.written_bytes, found.busy_ms) == (numbers[6] * 512, numbers[9])
     assert found.discards == (numbers[11] if len(numbers) > 13 else None)
-    assert found.since(found) == DiskTotals(0, 0, 0, 0, *([None] * 2 if found.discards is None else [0, 0]))
+    nothing = DiskTotals(0, 0, 0, 0) if found.discards is None else DiskTotals(0, 0, 0, 0, 0, 0)
+    assert found.since(found) == nothing
 
 
 def test_a_disk_that_was_made_anew_counts_from_zero() -> None:

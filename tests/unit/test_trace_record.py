@@ -188,8 +188,11 @@ def test_a_server_that_is_too_old_is_refused(
 def test_the_counters_of_version_14_are_recorded(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def counted(*_: object) -> RecordingResult:
+        return RecordingResult()
+
     closed = _connected(monkeypatch, 140018)
-    monkeypatch.setattr(recorder, "_record_counters", lambda *_: RecordingResult())
+    monkeypatch.setattr(recorder, "_record_counters", counted)
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
     assert recorder.record(request, journal, print).accesses == 0
     assert closed
@@ -201,6 +204,9 @@ def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monk
 
     def full(*_: object) -> _core.TraceWriter:
         return _core.TraceWriter(Path("/dev/full"), 8192)
+
+    def untraced(_: object) -> bool:
+        return False
 
     monkeypatch.setattr(recorder, "_new_trace", full)
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
@@ -222,11 +228,14 @@ def test_a_disk_that_is_full_from_the_beginning_is_that_of_a_trace_of_probes(
     def full(*_: object) -> _core.TraceWriter:
         return _core.TraceWriter(Path("/dev/full"), 8192)
 
+    def untraced(_: object) -> bool:
+        return False
+
     monkeypatch.setattr(recorder, "_new_trace", full)
     monkeypatch.setattr(recorder, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(recorder, "is_traced", lambda _: False)
+    monkeypatch.setattr(recorder, "is_traced", untraced)
     monkeypatch.setattr(recorder, "require_bpftrace", lambda: None)
-    monkeypatch.setattr(recorder, "refuse_other_servers", lambda _: None)
+    monkeypatch.setattr(recorder, "refuse_other_servers", untraced)
     monkeypatch.setattr(recorder, "executable", nullcontext)
     with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left"):
         recorder.record(RecordingRequest(None, 1.0, tmp_path / "t.octrace"), journal, print)

@@ -18,12 +18,16 @@ def connected(host: str, started: float | None, directory: Path) -> UsersConnect
     """A connection whose server tells this."""
     row: dict[str, Any] = {"data_directory": str(directory), "backend": BACKEND, "backend_start": started}
     answer = SimpleNamespace(fetchall=lambda: [dict(row)])
+
+    def execute(_: bytes) -> SimpleNamespace:
+        return answer
+
     return cast(
         UsersConnection,
         SimpleNamespace(
             info=SimpleNamespace(server_version=180001, host=host, hostaddr=host, backend_pid=BACKEND),
             limits=None,
-            execute=lambda _: answer,
+            execute=execute,
         ),
     )
 

@@ -26,7 +26,8 @@ _SECTOR = 512
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d{1,20}) )?EVENTS\]")
 _RING_WORKER = re.compile(r"iou-wrk-(\d{1,9})")
 _MOST_NOTED = 65536
-_Key, _Noted = TypeVar("_Key"), TypeVar("_Noted")
+_Key = TypeVar("_Key")
+_Noted = TypeVar("_Noted")
 
 
 @dataclass(frozen=True, slots=True)

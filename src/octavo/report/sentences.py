@@ -30,7 +30,7 @@ def noise_sentence(document: Document, condition: str) -> str:
         return f"Noise floor: not known yet; {control} gave {pair}."
     text = f"Noise floor: {numbers.noise_floor(row['floor'])}; {control} gave {pair}."
     if row["low"] is not None and row["high"] is not None and not row["low"] <= 1 <= row["high"]:
-        effect = effects_by_key(document).get((row.get("cell"), row["metric"], None)) or {}
+        effect = effects_by_key(document).get((str(row.get("cell")), row["metric"], None), {})
         if effect.get("alarm", True):
             same = "it cannot differ from the baseline" if negative else "both are the same cell"
             text += f" That interval excludes 1 although {same}: do not trust effects of this size."
