@@ -205,9 +205,6 @@ def test_a_full_disk_is_that_of_the_trace(tmp_path: Path, journal: Journal, monk
     def full(*_: object) -> _core.TraceWriter:
         return _core.TraceWriter(Path("/dev/full"), 8192)
 
-    def untraced(_: object) -> bool:
-        return False
-
     monkeypatch.setattr(recorder, "_new_trace", full)
     request = RecordingRequest(None, 1.0, tmp_path / "t.octrace", counters=True)
     with pytest.raises(HostError, match=r"t\.octrace cannot be written: No space left.*; name a file where there"):
