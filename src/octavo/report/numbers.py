@@ -144,12 +144,12 @@ def decimals(low: float | None, high: float | None) -> int:
 def ratio(value: float | None, places: int = 2) -> str:
     """A ratio: fixed decimals near one, significant digits far from it.
 
-    >>> ratio(1.0834), ratio(1.0834, 3), ratio(0.012345), ratio(1234.0), ratio(None)
-    ('1.08', '1.083', '0.0123', '1,230', '–')
+    >>> ratio(1.0834), ratio(1.0834, 3), ratio(0.012345), ratio(63.718), ratio(1234.0), ratio(None)
+    ('1.08', '1.083', '0.0123', '63.7', '1,230', '–')
     """
     if value is None or not math.isfinite(value):
         return MISSING
-    return f"{value:.{places}f}" if 0.1 <= abs(value) < 100 else significant(value)
+    return f"{value:.{places}f}" if 0.1 <= abs(value) < 10 else significant(value)
 
 
 def interval(low: float | None, high: float | None, places: int = 2) -> str:

@@ -145,7 +145,7 @@ def test_what_stands_out_is_told(document: dict[str, Any]) -> None:
     assert "3 % in the median of 2 items, 2 % (q1) to 4 % (q9)" in noise
     assert first == (
         "load.fkey (load) falls into two groups at data block 32 kB: 14 from 2 min 44 s to 5 min 31 s, "
-        "7 from 31 min 2 s to 2 h, × 16.50 apart. Nothing recorded distinguishes the "
+        "7 from 31 min 2 s to 2 h, × 16.5 apart. Nothing recorded distinguishes the "
         "groups; the mean describes neither."
     )
     assert "at data block 4 kB, 8 kB" in second
