@@ -36,3 +36,23 @@ Broken()
 """
     ended = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True, timeout=60)
     assert "OSError: lost" in ended.stderr
+
+
+def test_a_signal_that_a_finalizer_swallows_comes_again() -> None:
+    swallowing = """
+import os, signal, time
+from octavo.host.foreground import interrupt_once
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1_000):
+            pass
+interrupt_once()
+Finalized()
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    ended = subprocess.run([sys.executable, "-c", swallowing], capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "interrupted\n", "")

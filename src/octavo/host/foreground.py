@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from octavo.host.journal import TOKEN_VARIABLE, Journal
 _KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_SECONDS = 5.0
+# Until then the finalizer that has dropped a signal has most likely ended; else it is sent once more.
+_AGAIN_SECONDS = 0.05
 
 
 def run_in_foreground(
@@ -88,17 +91,32 @@ def interrupt_once() -> None:
     A second one would interrupt the cleanup that the first has begun. Impatient users send it, and so does a closing
     terminal: SIGHUP from the shell, and from the kernel when the shell has ended. Signals ignored by nohup or a shell's
     `&` stay ignored. A SIGINT that the launcher blocked while Python starts arrives now.
+
+    Python drops an exception that a finalizer or the callback of a weak reference raises (sys.unraisablehook). If that
+    is our KeyboardInterrupt, the signal is sent once more.
     """
 
-    interrupted = False
+    arrived: int | None = None
+    report = sys.unraisablehook
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         """It does not set SIG_IGN for later signals, because processes started for the cleanup would inherit that."""
-        nonlocal interrupted
-        if not interrupted:
-            interrupted = True
+        nonlocal arrived
+        if arrived is None:
+            arrived = number
             raise KeyboardInterrupt
 
+    def repeat(unraisable: "sys.UnraisableHookArgs") -> None:
+        nonlocal arrived
+        if arrived is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            report(unraisable)
+            return
+        again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), arrived))
+        arrived = None
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = repeat
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
