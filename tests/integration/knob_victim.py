@@ -50,6 +50,7 @@ def turn(draw: random.Random, journal: Journal) -> None:
         stack.callback(child.wait)
         stack.callback(child.kill)
         if draw.random() < 0.5:  # its probe takes seconds, during which few kills would hit anything else
+            device.measured(levels["device"], volume, journal, group)
             stack.enter_context(device.limited(levels["device"], volume, journal, group))
 
 

@@ -65,8 +65,8 @@ def test_a_server_under_knobs(build: Build, journal: Journal, account: Account) 
                     assert os.sched_getaffinity(pid) == {int(one)}, "a backend that came later"
                     born = Path(f"/proc/{pid}/cgroup").read_text()
                     assert group.name in born
-                    with device.limited(_LEVELS["device"], volume, journal, group) as limited:
-                        facts = limited.facts
+                    facts = device.measured(_LEVELS["device"], volume, journal, group)
+                    with device.limited(_LEVELS["device"], volume, journal, group):
                         connection.execute("CREATE TABLE t AS SELECT generate_series(1, 10000) AS n")
                         connection.execute("CHECKPOINT")
                         counted = connection.execute("SELECT count(*) AS n FROM t").fetchone()

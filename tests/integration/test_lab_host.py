@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.integration.test_lab import observed, run
+from tests.integration.test_lab import alone, observed, run
 
 from octavo.home import octavo_home, store_path
 from octavo.host import block_limit
@@ -65,6 +65,7 @@ def test_equal_memory_takes_what_else_is_in_shared_memory_off_the_buffers(home: 
 @pytest.mark.skipif(cannot({"filesystem": "ext4/4kB", "device": "loop"}) is not None, reason="no private volumes")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_cell_on_a_limited_volume_says_what_was_achieved(home: Path, plan_file: Path) -> None:
+    plan_file.write_text(alone(plan_file))
     changes = {"data_block": ["8kB"], "device": ["mbps=60"], "mode": ["read-only"]}
     ended, document, _ = run(find_plan(str(plan_file), changes=changes, rounds=1)[0])
     assert ended.outcome.failed == 0
@@ -73,6 +74,8 @@ def test_a_cell_on_a_limited_volume_says_what_was_achieved(home: Path, plan_file
     asked, achieved = facts["device_limit_asked"], facts["device_limit_achieved"]
     assert asked["read_bytes_per_second"] == 60 * 1024**2
     assert set(achieved) == set(asked)
+    phases = list(facts["seconds"])
+    assert phases.index("probe") < phases.index("start"), "a checkpoint of the server would use a part of the limit"
     assert facts["volume"]["filesystem"] == "ext4"
     assert trial["status"] == "ok" or facts["rule"] == "device_limit"
     assert observed(trial)["tps"] > 0

@@ -92,8 +92,9 @@ def own_database(
         except psycopg.Error as error:  # such as a full disk
             raise OctavoError(f"the tables of the calibration could not be made: {_message(error)}") from None
         forget(data)
+        checked = device.measured(level, volume, journal, group)
         limited = stack.enter_context(device.limited(level, volume, journal, group))
-        yield CalibrationDatabase(connection, sized, lambda: forget(data)), limited.facts
+        yield CalibrationDatabase(connection, sized, lambda: forget(data)), checked | limited.facts
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The device under a trial's data: native, or a named volume that is enforced on a private loop device.
 
-Order: `volume` before the data are copied, `limited` when the server is warm. A short probe checks the limits before
-the trial, and the enforcer maintains them during it.
+Order: `volume` before the data are copied, `limited` when the server is warm. Before that a short probe (`measured`)
+checks the limits while nothing else uses the device, and the enforcer maintains them during the trial.
 """
 
 import json
@@ -41,9 +41,8 @@ Levels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class LimitedDevice:
-    """A device with its limits in force. `facts` are for the trial and complete when the limits end:
-    `device_limit_asked` and `device_limit_achieved` are requests and bytes per second by name, which the validity rule
-    `device_limit` compares. `enforcer` is None if there are no limits and the device is never paused."""
+    """A device with its limits in force. `facts` are for the trial and complete when the limits end. `enforcer` is None
+    if there are no limits and the device is never paused."""
 
     facts: dict[str, Any]
     enforcer: Enforcer | None = None
@@ -115,12 +114,35 @@ def needs_group(levels: Levels, root: Path = cgroup.ROOT) -> bool:
     return is_limited(levels) and block_limit.needs_group(root)
 
 
+def measured(level: str, place: Volume | None, journal: Journal, group: Path | None = None) -> dict[str, Any]:
+    """Measures whether the volume's limits hold; afterwards they are lifted again. Returns facts for the trial:
+    `device_limit_asked` and `device_limit_achieved` are requests and bytes per second by name, which the validity rule
+    `device_limit` compares. Empty without limits.
+
+    Nothing else may use the device meanwhile. A server would: in the WAL regime `steady` a checkpoint is always under
+    way, writes most where blocks are large, and would make just those trials invalid. Raises OctavoError when the
+    kernel refuses a limit.
+    """
+    device = parse_device(level)
+    if device is None or place is None or device.highest == DeviceLimits():
+        return {}
+    file = place.directory / "probe"
+    _write_probe_file(file)
+    try:
+        with block_limit.throttled(place.number, device.highest, journal, group) as throttle:
+            throttle.limit(device.highest, device.highest)
+            asked, achieved = measure_achieved(device.highest, file, journal, group)
+    finally:
+        file.unlink()
+    return {"device_limit_asked": asked, "device_limit_achieved": achieved}
+
+
 @contextmanager
 def limited(
     level: str, place: Volume | None, journal: Journal, group: Path | None = None, *, pausable: bool = False
 ) -> Generator[LimitedDevice, None, None]:
-    """Applies the volume's limits within the context, after measuring them. A volume without limits has an enforcer
-    only if it must be `pausable`. Raises OctavoError when the kernel refuses a limit."""
+    """Applies the volume's limits within the context. A volume without limits has an enforcer only if it must be
+    `pausable`. Raises OctavoError when the kernel refuses a limit."""
     device = parse_device(level)
     facts: dict[str, Any] = {"device": level}
     if place is not None:
@@ -135,15 +157,8 @@ def limited(
     if device is None or place is None or device.highest == DeviceLimits():
         yield LimitedDevice(facts)
         return
-    file = place.directory / "probe"
-    _write_probe_file(file)
     with ExitStack() as stack:
         throttle = stack.enter_context(block_limit.throttled(place.number, device.highest, journal, group))
-        throttle.limit(device.highest, device.highest)
-        facts["device_limit_asked"], facts["device_limit_achieved"] = measure_achieved(
-            device.highest, file, journal, group
-        )
-        file.unlink()
         enforcer = stack.enter_context(Enforcer(device, throttle, lambda: served_by(place.device)))
         if device.burst is not None:
             stack.enter_context(burst_balance.published(place.number, enforcer.credits))

@@ -87,6 +87,8 @@ class Equipment:
             facts |= caches | {"knobs": state.as_dict()}
             settings = self.settings.of(dataset.build, levels, directory)
             timings.end("copy")
+            facts |= device.measured(levels["device"], volume, journal, group)
+            timings.end("probe")
             with (
                 set_user_id.none_left(self.account),
                 cluster.start(

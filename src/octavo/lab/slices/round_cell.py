@@ -136,9 +136,12 @@ def reach(equipment: Equipment, cell: RoundCell) -> None:
 def begin(equipment: Equipment, cell: RoundCell) -> None:
     """Limits the device, starts instruments and client, and then pauses the whole cell."""
     server, workload = server_of(cell), equipment.workload
+    level, place, journal = cell.trial.levels["device"], cell.volume, equipment.journal
+    # Here every server has ended its checkpoint, and all cells but this one are paused or idle.
+    cell.facts |= device.measured(level, place, journal, server.group)
     limited = cell.stack.enter_context(
         device.limited(
-            cell.trial.levels["device"], cell.volume, equipment.journal, server.group,
+            level, place, journal, server.group,
             pausable=cell.group is not None and device.pauses_with_cell(cell.trial.levels),
         )
     )  # fmt: skip
