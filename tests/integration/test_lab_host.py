@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.test_lab import alone, observed, run
@@ -12,10 +13,13 @@ from octavo.home import octavo_home, store_path
 from octavo.host import block_limit
 from octavo.knobs import huge_pages
 from octavo.knobs.device import cannot
+from octavo.lab.reset import reach_regime
 from octavo.plan.presets import find_plan
+from octavo.postgres.cluster import Server
 from octavo.series import Series
 from octavo.store.store import Store
 from octavo.units import parse_size
+from octavo.workloads.base import Levels, Workload
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 _SMALL = "2MB"
@@ -79,6 +83,30 @@ def test_a_cell_on_a_limited_volume_says_what_was_achieved(home: Path, plan_file
     assert facts["volume"]["filesystem"] == "ext4"
     assert trial["status"] == "ok" or facts["rule"] == "device_limit"
     assert observed(trial)["tps"] > 0
+
+
+@pytest.mark.measures
+@pytest.mark.skipif(block_limit.cannot_limit() is not None, reason="no block limits")
+@pytest.mark.skipif(block_limit.needs_group(), reason="reads the limits of cgroup version 1")
+@pytest.mark.skipif(cannot({"filesystem": "ext4/4kB", "device": "loop"}) is not None, reason="no private volumes")
+@pytest.mark.parametrize("regime", ["steady", "after-checkpoint"])
+@pytest.mark.usefixtures("nothing_left")
+def test_only_a_steady_state_is_one_of_the_limited_device(
+    home: Path, plan_file: Path, monkeypatch: pytest.MonkeyPatch, regime: str
+) -> None:
+    limited: list[bool] = []
+
+    def reach(server: Server, workload: Workload, levels: Levels, seed: int) -> dict[str, Any]:
+        file = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device")
+        limited.append(str(60 * 1024**2) in file.read_text().split())
+        return reach_regime(server, workload, levels, seed)
+
+    monkeypatch.setattr("octavo.lab.trial.reach_regime", reach)
+    plan_file.write_text(alone(plan_file))
+    changes = {"data_block": ["8kB"], "device": ["mbps=60"], "wal_regime": [regime]}
+    ended, document, _ = run(find_plan(str(plan_file), changes=changes, rounds=1)[0])
+    assert ended.outcome.failed == 0
+    assert limited == [regime == "steady"] * len(document["trials"])
 
 
 @pytest.mark.measures

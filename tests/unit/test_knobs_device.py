@@ -242,6 +242,19 @@ def test_a_burst_ends_while_the_trial_runs() -> None:
     assert slow.served.reads == pytest.approx(5400 + 300 * 10, rel=0.02)
 
 
+def test_credits_spent_before_the_trial_do_not_count() -> None:
+    """As when the WAL regime `steady` was reached under the limits."""
+    slow = Device()
+    keeper = Enforcer(volume("gp2:100,credits=5400"), slow, lambda: slow.served, lambda: slow.now)
+    keeper.begin()
+    while slow.now < 10.0:
+        slow.read_for(PERIOD_SECONDS)
+        keeper.step()
+    keeper.begin()
+    assert slow.limits[-1][1].requests == 3000.0
+    assert keeper.facts() == {"credits_left": 5400, "credits_spent_after_seconds": None}
+
+
 def test_limits_are_not_written_when_they_hardly_move() -> None:
     steady = Device()
     keeper = Enforcer(volume("gp3:3000/125"), steady, lambda: steady.served, lambda: steady.now)

@@ -1,7 +1,7 @@
 """The device under a trial's data: native, or a named volume that is enforced on a private loop device.
 
 Order: `volume` before the data are copied, `limited` when the server is warm. Before that a short probe (`measured`)
-checks the limits while nothing else uses the device, and the enforcer maintains them during the trial.
+checks the limits while nothing else uses the device, and the enforcer maintains them until the trial's end.
 """
 
 import json
@@ -46,6 +46,11 @@ class LimitedDevice:
 
     facts: dict[str, Any]
     enforcer: Enforcer | None = None
+
+    def refill(self) -> None:
+        """Begins again with the volume's initial credits: the trial starts now, what came before was not it."""
+        if self.enforcer is not None:
+            self.enforcer.begin()
 
 
 _Probes = dict[str, dict[str, Any]]

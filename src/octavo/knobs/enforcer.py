@@ -64,11 +64,14 @@ class Enforcer:
             raise OctavoError(f"device limits: {self._problem}") from self._problem
 
     def begin(self) -> None:
-        """Starts counting now, with the limits of the volume's initial credits."""
-        self._began = self._at = self._clock()
-        self._before = self._counters()
-        total = self._meter.allowed(PERIOD_SECONDS)
-        self._set(total, total)
+        """Starts counting now, with the limits of the volume's initial credits. It may be called again."""
+        with self._setting:
+            self._meter = CreditMeter(self._volume)
+            self._spent_after = None
+            self._began = self._at = self._clock()
+            self._before = self._counters()
+            total = self._meter.allowed(PERIOD_SECONDS)
+            self._set(total, total)
 
     def step(self) -> None:
         """Accounts for the requests served since the last step, and adjusts the limits. Does nothing while paused."""
