@@ -241,7 +241,8 @@ def _as_in_tables(document: Document, entry: _Entry) -> tuple[str, str, str]:
     ratio, low, high = entry.gain, entry.low, entry.high
     if _about(document).get("better") == "lower":
         ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
-    return _noun(document), numbers.ratio(ratio), f"{numbers.ratio(low)} to {numbers.ratio(high)}"
+    places = numbers.decimals(low, high)
+    return _noun(document), numbers.ratio(ratio, places), numbers.interval(low, high, places).replace("–", " to ")
 
 
 def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:

@@ -64,6 +64,13 @@ def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store
     assert "(time ratio 0.91, 0.79 to 1.05)" in found.headline
 
 
+def test_an_interval_that_excludes_1_does_so_as_it_is_printed(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    for one in document["effects"]:
+        one.update(ratio=1.01, low=1.003, high=1.017, verdict="faster")
+    assert answer(document).lines[0] == "95 % interval of the TPS ratio: 1.003 to 1.017."
+
+
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
     assert found.headline.startswith("4 kB data blocks give ")
