@@ -219,8 +219,8 @@ def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
         else:
             sentences.append(f"{level} ({' to '.join(dict.fromkeys(_times(1 / gain) for gain in gains))} times)")
     more = f" and {len(sentences) - _MOST_LOSERS} more" if len(sentences) > _MOST_LOSERS else ""
-    return [f"{'Slower' if 'slower' in verdict_terms(about) else 'Worse'} than the baseline: "
-            f"{', '.join(sentences[:_MOST_LOSERS])}{more}."]  # fmt: skip
+    word = verdict_terms(about)[0 if about.get("better") == "lower" else 1]  # slower, worse; less of what is neither
+    return [f"{capital(word)} than the baseline: {', '.join(sentences[:_MOST_LOSERS])}{more}."]
 
 
 def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> list[str]:

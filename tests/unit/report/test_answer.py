@@ -71,6 +71,14 @@ def test_an_interval_that_excludes_1_does_so_as_it_is_printed(store: Store) -> N
     assert answer(document).lines[0] == "95 % interval of the TPS ratio: 1.003 to 1.017."
 
 
+def test_of_a_metric_without_a_better_direction_less_is_not_worse(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    document["metrics"]["tps"]["better"] = None
+    for one in document["effects"]:
+        one.update(ratio=0.9, low=0.88, high=0.92, verdict="less")
+    assert answer(document).lines == ("Less than the baseline: 4 kB (−10 %).",)
+
+
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
     assert found.headline.startswith("4 kB data blocks give ")
