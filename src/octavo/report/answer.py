@@ -73,13 +73,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A compared cell; above 1 is better, whichever way the metric goes."""
+    """A compared cell; above 1 is better, whichever way the metric goes. `early`: it has no interval, or none that an
+    analysis has judged."""
 
     cell: Row
     gain: float
     low: float | None
     high: float | None
     tone: str
+    early: bool
 
 
 @once
@@ -167,7 +169,8 @@ def _entries(document: Document, rows: Sequence[Row], effects: Mapping[Any, Row]
         ratio, low, high = effect["ratio"], effect["low"], effect["high"]
         if lower:
             ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
-        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect)))
+        early = not low or str(effect["verdict"]).endswith("for a first analysis)")
+        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect), early))
     return found
 
 
@@ -258,13 +261,14 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
             others = f"all of the other {len(entries)} cells"
         threshold = numbers.percent(document["run"]["threshold"])
         return f"{others} and {name} are the same within {threshold}"
-    if len(entries) == 1 and entries[0].low is not None:
+    if len(entries) == 1 and not entries[0].early:
         what, ratio, text = _as_in_tables(document, entries[0])
         return f"no difference found between {others} and {name} ({what} ratio {ratio}, {text})"
     if len(entries) > _MOST_NAMED:
         others = f"the other {len(entries)} cells"
-    if all(one.low is None for one in open_ones):
-        return f"undecided between {name} and {others}: too few rounds for an interval"
+    if all(one.early for one in open_ones):
+        what = "an interval" if all(one.low is None for one in open_ones) else "a first analysis"
+        return f"undecided between {name} and {others}: too few rounds for {what}"
     return f"no difference found between {name} and {others}"
 
 
