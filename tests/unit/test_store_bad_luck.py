@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.store_contract import a_trial, add_run
 from tests.tools import found, reason
 
 from octavo.errors import HostError, OctavoError
 from octavo.observation import Observation
+from octavo.store.address import ServerAddress
+from octavo.store.failures import explain
 from octavo.store.listing import list_runs
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
@@ -133,6 +136,20 @@ def test_a_store_on_a_read_only_disk_is_read(small_disk: Path) -> None:
             store.add_trial("one", a_trial())
     with pytest.raises(HostError, match="is not writable"):
         Store.open(path).add_trial("one", a_trial())
+
+
+@pytest.mark.parametrize(
+    ("doing", "way_out"),
+    [
+        ("the store cannot be read", "grant the role SELECT on its tables"),
+        ("the trial could not be stored", "use a role that may write"),
+    ],
+)
+def test_a_role_without_a_right_hears_which_one(doing: str, way_out: str) -> None:
+    denied = psycopg.errors.InsufficientPrivilege("permission denied for table run")
+    found = explain(denied, ServerAddress("postgresql://here/octavo", {}), doing)
+    assert isinstance(found, HostError)
+    assert way_out in str(found)
 
 
 def test_a_damaged_store_is_told_in_one_line(tmp_path: Path) -> None:

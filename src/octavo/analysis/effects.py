@@ -21,6 +21,9 @@ from octavo.store.records import TrialRecord
 
 Rows = list[dict[str, Any]]
 
+# Before the first interim analysis an interval is shown as if it were that one's, and decides nothing.
+BEFORE_THE_FIRST = "undecided (needs more rounds for a first analysis)"
+
 
 @dataclass(frozen=True, slots=True)
 class Effects:
@@ -66,8 +69,9 @@ def effects_of(
             if not deciding:  # a baseline alone
                 continue
             words = verdict_terms(metrics.get(key[1], {}))
+            early = not (condition.question.once or history.analyses)
             effects.extend(
-                _effect(condition, row, key, at, estimate, words)
+                _effect(condition, row, key, at, estimate, words, early=early)
                 for row, at in deciding.items()
                 if (estimate := at.estimate(row)) is not None
             )
@@ -106,9 +110,18 @@ def _deciding_analyses(
 
 
 def _effect(
-    condition: Condition, row: int, key: Key, at: InterimAnalysis, estimate: Estimate, words: tuple[str, str]
+    condition: Condition,
+    row: int,
+    key: Key,
+    at: InterimAnalysis,
+    estimate: Estimate,
+    words: tuple[str, str],
+    *,
+    early: bool,
 ) -> dict[str, Any]:
+    """The row of an effect. `early`: there was no interim analysis yet, so that nothing is decided."""
     rule = rule_of(condition, at, for_row=row)
+    word = verdict(estimate, rule, words)
     return {
         "cell": condition.cells[row].id,
         "condition": condition.name,
@@ -117,12 +130,12 @@ def _effect(
         "ratio": estimate.ratio,
         "low": estimate.low,
         "high": estimate.high,
-        "verdict": verdict(estimate, rule, words),
+        "verdict": BEFORE_THE_FIRST if early and not word.startswith("undecided (needs") else word,
         "conditional": estimate.conditional,
         "loads": estimate.loads,
         "rounds": estimate.rounds,
         "degrees_of_freedom": estimate.degrees_of_freedom,
-        "look": at.number,
+        "look": 0 if early else at.number,
         "negative_control": condition.question.roles[row] is Role.NEGATIVE,
         "alarm": at.is_alarm(condition.question, row),
         "own_scatter": estimate.own,

@@ -96,8 +96,14 @@ def condition_label(name: str, level: str) -> str:
 
 
 def short_label(name: str, level: str) -> str:
-    """A level among others: sizes and words stand alone; switches, bare numbers and settings need a name."""
+    """A level among others: sizes and words stand alone; switches, bare numbers and settings need a name.
+
+    >>> short_label("device", "native"), short_label("filesystem", "native"), short_label("filesystem", "xfs/4kB")
+    ('native', 'filesystem native', 'xfs/4kB')
+    """
     named = name.startswith(PREFIX) or name in _NAMED_FACTORS or level in _NAMED_LEVELS or level.isdigit()
+    # "native" alone is a device without limits (`condition_text`).
+    named = named or (name, level) == ("filesystem", "native")
     return f"{name.removeprefix(PREFIX)} {level}" if named else level
 
 

@@ -73,13 +73,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A compared cell; above 1 is better, whichever way the metric goes."""
+    """A compared cell; above 1 is better, whichever way the metric goes. `early`: it has no interval, or none that an
+    analysis has judged."""
 
     cell: Row
     gain: float
     low: float | None
     high: float | None
     tone: str
+    early: bool
 
 
 @once
@@ -167,7 +169,8 @@ def _entries(document: Document, rows: Sequence[Row], effects: Mapping[Any, Row]
         ratio, low, high = effect["ratio"], effect["low"], effect["high"]
         if lower:
             ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
-        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect)))
+        early = not low or str(effect["verdict"]).endswith("for a first analysis)")
+        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect), early))
     return found
 
 
@@ -219,8 +222,8 @@ def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
         else:
             sentences.append(f"{level} ({' to '.join(dict.fromkeys(_times(1 / gain) for gain in gains))} times)")
     more = f" and {len(sentences) - _MOST_LOSERS} more" if len(sentences) > _MOST_LOSERS else ""
-    return [f"{'Slower' if 'slower' in verdict_terms(about) else 'Worse'} than the baseline: "
-            f"{', '.join(sentences[:_MOST_LOSERS])}{more}."]  # fmt: skip
+    word = verdict_terms(about)[0 if about.get("better") == "lower" else 1]  # slower, worse; less of what is neither
+    return [f"{capital(word)} than the baseline: {', '.join(sentences[:_MOST_LOSERS])}{more}."]
 
 
 def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> list[str]:
@@ -241,7 +244,8 @@ def _as_in_tables(document: Document, entry: _Entry) -> tuple[str, str, str]:
     ratio, low, high = entry.gain, entry.low, entry.high
     if _about(document).get("better") == "lower":
         ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
-    return _noun(document), numbers.ratio(ratio), f"{numbers.ratio(low)} to {numbers.ratio(high)}"
+    places = numbers.decimals(low, high)
+    return _noun(document), numbers.ratio(ratio, places), numbers.interval(low, high, places).replace("–", " to ")
 
 
 def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
@@ -257,13 +261,14 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
             others = f"all of the other {len(entries)} cells"
         threshold = numbers.percent(document["run"]["threshold"])
         return f"{others} and {name} are the same within {threshold}"
-    if len(entries) == 1 and entries[0].low is not None:
+    if len(entries) == 1 and not entries[0].early:
         what, ratio, text = _as_in_tables(document, entries[0])
         return f"no difference found between {others} and {name} ({what} ratio {ratio}, {text})"
     if len(entries) > _MOST_NAMED:
         others = f"the other {len(entries)} cells"
-    if all(one.low is None for one in open_ones):
-        return f"undecided between {name} and {others}: too few rounds for an interval"
+    if all(one.early for one in open_ones):
+        what = "an interval" if all(one.low is None for one in open_ones) else "a first analysis"
+        return f"undecided between {name} and {others}: too few rounds for {what}"
     return f"no difference found between {name} and {others}"
 
 

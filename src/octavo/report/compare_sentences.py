@@ -148,6 +148,12 @@ def _tally(document: Comparison, *, regressions: bool) -> str:
     """What the comparisons gave without a regression among them; `regressions`: whether there are others."""
     cells = human_count(document["compared"], "comparison")
     if not document["decided"] and all(word.startswith("undecided") for word in document["tally"]):
+        lines = [line for table in tables(document) for line in table.lines]
+        if all(line.verdict.startswith("undecided (no noise floor") for line in lines):
+            return (
+                f"Nothing could be decided: the controls of a run give no noise floor ({cells}). More rounds, or "
+                "octavo run --retry-failed RUN where they failed, would help."
+            )
         return f"Nothing could be decided: no interval is narrow enough ({cells}). More rounds or loads would help."
     tally = ", ".join(f"{count} {word}" for word, count in sorted(document["tally"].items(), key=lambda pair: -pair[1]))
     text = f"Of {cells}: {tally}."

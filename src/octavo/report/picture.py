@@ -34,9 +34,10 @@ MOST_GRIDS = 12
 
 @once
 def heat_grids(document: Document) -> list[Grid]:
-    """The heatmaps, titled by their conditions; none before there is an effect."""
+    """The heatmaps, titled by their conditions; none before there is an effect of a compared cell."""
     primary = document["run"]["primary_metric"]
     known = {key[0] for key, row in effects_by_key(document).items() if key[1:] == (primary, None) and row["ratio"]}
+    known &= {cell["id"] for cell in document["cells"] if _is_compared(cell)}
     if not known:
         return []
     if not _is_grid(document):

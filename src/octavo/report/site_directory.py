@@ -242,11 +242,13 @@ def _put(beside: Path, target: Path) -> None:
         if number not in (errno.ENOSYS, errno.EINVAL):
             raise OSError(number, os.strerror(number))
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-    target.rename(old / "site")
     try:
+        target.rename(old / "site")
         beside.rename(target)
     except OSError:
-        (old / "site").rename(target)
+        with suppress(FileNotFoundError):  # which it is if it was not moved
+            (old / "site").rename(target)
+        old.rmdir()
         raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+    # Only now: until then, also for Ctrl-C, it is the only site.
+    shutil.rmtree(old, ignore_errors=True)

@@ -60,7 +60,7 @@ def _ends(cell: Row, effect: Row | None) -> str:
         return "baseline"
     if effect is None or effect["low"] is None or effect["high"] is None:
         return ""
-    return "–".join(grids.interval_figures(effect["low"], effect["high"]))
+    return grids.interval(effect["low"], effect["high"])
 
 
 def _square(square: Square, ends: str | None, colours: str | None, *, plain: bool) -> Text:

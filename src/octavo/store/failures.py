@@ -64,6 +64,8 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
         return StoreAwayError(f"{doing}: {store} does not respond: {text}; check the server and OCTAVO_STORE")
     if state == "53100":
         return HostError(f"{doing}: the disk of {store} is full; make room")
+    if state == "42501" and doing.endswith("cannot be read"):
+        return HostError(f"{doing}: {text} ({store}); grant the role SELECT on its tables (docs/store.md)")
     if state in ("42501", "25006"):
         return HostError(f"{doing}: {store} is not writable ({text}); use a role that may write (docs/store.md)")
     if state == "55P03":

@@ -331,6 +331,21 @@ def test_a_run_whose_control_failed_decides_nothing() -> None:
     assert "yes" not in {regression(row, 0.03, "higher") for row in rows}
 
 
+def test_without_a_noise_floor_the_conclusion_does_not_blame_the_intervals(tmp_path: Path) -> None:
+    runs = [run_of("a", 1, factor={}), run_of("b", 2, factor={"4kB": 0.5, "8kB": 0.5})]
+    controls = {cell.id for cell in runs[1].cells if cell.control}
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for run in runs:
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            lost = [
+                replace(one, status="failed", observations=()) if run is runs[1] and one.cell in controls else one
+                for one in run.trials
+            ]
+            store.add_finished_run(record, run.cells, lost)
+        found = make_comparison(store, ["a", "b"])
+    assert conclusion(found).startswith("Nothing could be decided: the controls of a run give no noise floor (4 comp")
+
+
 def test_two_trials_a_cell_decide_nothing() -> None:
     rows = rows_of(
         run_of("a", 1, rounds=2, loads=1, deviation=0.05, factor={}),

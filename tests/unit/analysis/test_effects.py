@@ -9,7 +9,7 @@ import pytest
 from scipy.special import stdtrit
 from tests.unit.plans import changed_plan
 
-from octavo.analysis.effects import Effects, effects_of
+from octavo.analysis.effects import BEFORE_THE_FIRST, Effects, effects_of
 from octavo.analysis.trials import used_trials, values_by_key
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan
@@ -62,6 +62,15 @@ def test_trials_after_a_cell_was_settled_change_nothing_of_it() -> None:
     settled = of_small(before)
     assert settled["rounds"] < 5
     assert of_small(effects(ONE_LOAD, rounds(range(1, 6), 1.5) + rounds([6], 0.1))) == settled
+
+
+def test_before_the_first_analysis_there_is_an_interval_and_no_verdict() -> None:
+    """A run that its budget ends so early has decided nothing: `first_look` waits for a cell that scatters more."""
+    late = ONE_LOAD.model_copy(update={"first_look": 8})
+    before, after = (of_small(effects(late, rounds(range(1, end), 1.5))) for end in (8, 9))
+    assert before["low"] > 1
+    assert (before["verdict"], before["look"]) == (BEFORE_THE_FIRST, 0)
+    assert (after["verdict"], after["look"]) == ("faster", 1)
 
 
 def test_a_fixed_plan_has_one_look_with_students_t() -> None:

@@ -64,6 +64,21 @@ def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store
     assert "(time ratio 0.91, 0.79 to 1.05)" in found.headline
 
 
+def test_an_interval_that_excludes_1_does_so_as_it_is_printed(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    for one in document["effects"]:
+        one.update(ratio=1.01, low=1.003, high=1.017, verdict="faster")
+    assert answer(document).lines[0] == "95 % interval of the TPS ratio: 1.003 to 1.017."
+
+
+def test_of_a_metric_without_a_better_direction_less_is_not_worse(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    document["metrics"]["tps"]["better"] = None
+    for one in document["effects"]:
+        one.update(ratio=0.9, low=0.88, high=0.92, verdict="less")
+    assert answer(document).lines == ("Less than the baseline: 4 kB (−10 %).",)
+
+
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
     assert found.headline.startswith("4 kB data blocks give ")
@@ -154,6 +169,12 @@ def test_too_few_rounds_for_an_interval_are_undecided_and_not_the_same(store: St
     sentences = " ".join((found.headline, *found.lines))
     assert "ndecided between 8 kB and 4 kB data blocks: too few rounds for an interval" in sentences
     assert "o difference found" not in sentences
+
+
+def test_before_the_first_analysis_no_difference_was_looked_for(store: Store) -> None:
+    late = changed_plan({**DEVICES, "\n[baseline]": "\nfirst_look = 9\n\n[baseline]"})
+    found = answer(made(store, late))
+    assert found.headline.startswith("Undecided between 8 kB and 4 kB data blocks: too few rounds for a first analysis")
 
 
 def test_a_run_without_numbers_has_no_answer_yet() -> None:

@@ -10,6 +10,7 @@ from octavo.report.chart_files import file_name, write_charts
 from octavo.report.document import Document, conditions
 
 from . import documents
+from .making import build
 
 
 def test_every_chart_of_the_page_is_a_file(tmp_path: Path, small: Document) -> None:
@@ -28,6 +29,13 @@ def test_every_chart_of_the_page_is_a_file(tmp_path: Path, small: Document) -> N
 def test_a_grid_is_a_file_for_each_condition(tmp_path: Path, grid: Document) -> None:
     names = [path.name for path in write_charts(grid, tmp_path, "svg")]
     assert sum(name.startswith("heatmap-") for name in names) == len(conditions(grid))
+
+
+def test_a_baseline_and_its_control_alone_have_no_heatmap(tmp_path: Path) -> None:
+    """A run that asks how much the host scatters compares nothing else."""
+    names = [path.name for path in write_charts(build("noise", ["8kB"], ["8kB"]), tmp_path, "svg")]
+    assert not any(name.startswith("heatmap-") for name in names)
+    assert "points-read-only-tps.svg" in names
 
 
 def test_a_png_is_one(tmp_path: Path) -> None:

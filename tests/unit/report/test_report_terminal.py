@@ -59,6 +59,14 @@ def test_sentences_reasons_and_limits_are_there(small: Document) -> None:
     assert text.count("* baseline") == 2
 
 
+def test_an_interval_that_says_nothing_fits_its_square(grid: Document) -> None:
+    for effect in grid["effects"]:
+        effect.update(low=1e-5, high=2e7)
+    text = printed(grid, 200)
+    assert " wide " in text
+    assert "×20000000" not in text
+
+
 def test_no_colour_without_a_terminal(small: Document) -> None:
     assert "\x1b" not in printed(small, 80)
 

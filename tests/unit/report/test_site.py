@@ -164,6 +164,28 @@ def test_what_a_kill_left_is_removed_by_the_next_call_for_the_same_target(tmp_pa
     assert sorted(path.name for path in (tmp_path / "site").iterdir()) == ["index.html", MARKER]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(5, "I/O error")])
+def test_where_directories_cannot_be_exchanged_the_earlier_site_is_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException | type[BaseException]
+) -> None:
+    target = tmp_path / "site"
+    with replacing_directory(target) as directory:
+        (directory / "index.html").write_text("earlier")
+    monkeypatch.setattr("octavo.report.site_directory.ctypes.CDLL", lambda *_, **__: object())  # no renameat2
+    rename = Path.rename
+
+    def fail(self: Path, to: Path) -> Path:
+        if self.suffix == ".new" and to == target:
+            raise error
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises((KeyboardInterrupt, HostError)), replacing_directory(target) as directory:
+        (directory / "index.html").write_text("next")
+    assert [path.read_text() for path in tmp_path.rglob("index.html")] == ["earlier"]
+    assert (target / "index.html").exists() == isinstance(error, OSError)
+
+
 def test_what_is_being_written_is_not_taken_for_a_leftover(tmp_path: Path) -> None:
     target = tmp_path / "site"
     with replacing_directory(target) as first:
