@@ -117,7 +117,7 @@ def _question(plan: Plan, cells: Sequence[Cell], conditions: int) -> Question:
         conditions,
         has_floor=plan.control or Role.NEGATIVE in roles,
         once=plan.stopping == "fixed",
-        first_look=plan.first_look,
+        first_look=plan.first_analysis,
         loads=plan.loads,
         waits_for_loads=foreign and between >= FEWEST_BETWEEN_LOADS,
     )

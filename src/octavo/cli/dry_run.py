@@ -95,7 +95,7 @@ def _print_order(plan: "Plan", cells: "Sequence[Cell]", seed: int, drawn: bool, 
     if plan.rounds > _ROUNDS_SHOWN:
         print(f"  … and {'up to ' if plan.last_round else ''}{plan.rounds - _ROUNDS_SHOWN} more rounds")
     if plan.stopping == "decided":
-        print(f"  from round {plan.first_look} on, decided cells are no longer measured")
+        print(f"  from round {plan.first_analysis} on, decided cells are no longer measured")
 
 
 def _print_needs(needs: "HostEstimate", indent: str = "") -> None:

@@ -71,7 +71,8 @@ def extended(
             f"--budget {budget}: {run} has measured for {human_duration(measured)}, which a budget includes; give a "
             "longer one"
         )
-    longer = plan.model_copy(update={"budget": budget, "most_rounds": None})
+    # An analysis after what was the last round has spent its part of alpha.
+    longer = plan.model_copy(update={"budget": budget, "most_rounds": None, "first_look": plan.first_analysis})
     content = json.loads(longer.model_dump_json())
     remember_plan(store.address, run, content, cells)
     store.set_plan(run, content)

@@ -107,6 +107,11 @@ class Plan(BaseModel):
         return self.most_rounds
 
     @property
+    def first_analysis(self) -> int:
+        """The first round after which cells may be decided: `first_look`, or the last round if that comes before."""
+        return self.first_look if self.last_round is None else min(self.first_look, max(2, self.last_round))
+
+    @property
     def slice_seconds(self) -> float | None:
         """The length of a slice in seconds; None if a pilot determines it."""
         return None if self.slice is None else parse_duration(self.slice)

@@ -73,6 +73,12 @@ def test_before_the_first_analysis_there_is_an_interval_and_no_verdict() -> None
     assert (after["verdict"], after["look"]) == ("faster", 1)
 
 
+def test_a_run_of_fewer_rounds_is_analysed_after_its_last_one() -> None:
+    few = ONE_LOAD.model_copy(update={"first_look": 8, "most_rounds": 4, "rounds": 4})
+    row = of_small(effects(few, rounds(range(1, 5), 1.5)))
+    assert (row["verdict"], row["look"]) == ("faster", 1)
+
+
 def test_a_fixed_plan_has_one_look_with_students_t() -> None:
     found = effects(FIXED, rounds(range(1, 6), 1.01))
     row = of_small(found)
