@@ -438,6 +438,8 @@ def test_cached_bytes_are_those_in_memory(tmp_path: Path) -> None:
         (directory / "link").symlink_to("/nowhere")
         assert cached_bytes(directory) == 3 * MB
     except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):  # before Linux 6.5, in some containers
+            raise
         pytest.skip(str(error))
 
 
