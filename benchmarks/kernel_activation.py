@@ -13,6 +13,7 @@ import mmap
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
@@ -43,12 +44,18 @@ def main() -> None:
         with Journal() as journal, cgroup.group("kernel-activation", journal, memory=_MEMORY) as group:
             child = os.fork()
             if child == 0:
-                (group / "cgroup.procs").write_text(str(os.getpid()))
-                for name, use in (("read", read), ("written", written)):
-                    come_back(Path(directory, f"back-{name}"), name, use)
-                sys.stdout.flush()
+                try:  # an error must not reach the parent's context managers, which would remove what it still uses
+                    (group / "cgroup.procs").write_text(str(os.getpid()))
+                    for name, use in (("read", read), ("written", written)):
+                        come_back(Path(directory, f"back-{name}"), name, use)
+                    sys.stdout.flush()
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
                 os._exit(0)
-            os.waitpid(child, 0)
+            failed = os.waitpid(child, 0)[1] != 0
+        if failed:
+            sys.exit(1)
 
 
 def show(name: str, path: Path, use: Callable[[int, int], None], times: int) -> None:

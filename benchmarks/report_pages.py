@@ -146,16 +146,17 @@ def show(name: str, home: Path, run: str, arguments: argparse.Namespace) -> None
 
 
 def compare(name: str, home: Path, run: str, times: int, before: Path) -> None:
-    """Makes the page with both checkouts in turn and prints the median ratios."""
+    """Makes the page with both checkouts in turn, each first in every second pair, and prints the median ratios."""
     elapsed: list[float] = []
     used: list[float] = []
-    for _ in range(times):
-        then, now = (
-            octavo(home, "report", run, "--html", str(home / f"{which}.html"), root=root)
-            for which, root in (("before", before), ("after", ROOT))
-        )
-        elapsed.append(then.elapsed / now.elapsed)
-        used.append(then.cpu / now.cpu)
+    checkouts = {"before": before, "after": ROOT}
+    for pair in range(times):
+        spent = {
+            which: octavo(home, "report", run, "--html", str(home / f"{which}.html"), root=checkouts[which])
+            for which in (("after", "before") if pair % 2 else ("before", "after"))
+        }
+        elapsed.append(spent["before"].elapsed / spent["after"].elapsed)
+        used.append(spent["before"].cpu / spent["after"].cpu)
     sizes = [(home / f"{which}.html").stat().st_size / 1e6 for which in ("before", "after")]
     print(f"{name:>14}  {sizes[0]:.2f} → {sizes[1]:.2f} MB, elapsed ÷ {statistics.median(elapsed):.2f}, "
           f"CPU ÷ {statistics.median(used):.2f} ({times} pairs)", flush=True)  # fmt: skip

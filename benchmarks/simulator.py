@@ -4,8 +4,9 @@
 
 The trace has accesses of 1 kB pages in random places by Zipf's law (exponent 0.8); libCacheSim reads it as
 oracleGeneral, uncompressed, and ours as .octrace: both times include reading and decoding, both files are in the page
-cache. Ratios are medians over rounds of adjacent measurements: libCacheSim's LRU and Clock at a tenth of the pages, in
-the same round as ours.
+cache. Times are elapsed ones: ours simulates on `--threads` CPUs (all by default), libCacheSim on one. Ratios are
+medians over rounds of adjacent measurements: libCacheSim's LRU and Clock at a tenth of the pages, in the same round as
+ours.
 
 Exit code 1: a goal is missed.
 

@@ -4,11 +4,14 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import ROOT, Octavo
 
+from octavo.errors import HostError
 from octavo.instruments import system_calls
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -17,6 +20,26 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def instances() -> set[str]:
     with system_calls.tracefs() as directory:
         return {path.name for path in (directory / "instances").iterdir()}
+
+
+@contextmanager
+def watching() -> Generator["subprocess.Popen[str]", None, None]:
+    """`octavo iotop` by tracefs after its first line; ended with the context. Skips the test without tracing."""
+    with subprocess.Popen(
+        [ROOT / "octavo", "iotop", "--source", "tracefs", "--format", "json", "--interval", "100ms"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                complaint = process.communicate()[1]
+                assert process.returncode == HostError.exit_code, complaint
+                pytest.skip(f"this kernel has no tracing: {complaint}")
+            assert json.loads(line)["source"] == "tracefs"
+            yield process
+        finally:
+            process.kill()
 
 
 def test_once_for_programs(octavo: Octavo) -> None:
@@ -61,19 +84,10 @@ def test_without_rights_it_says_so_and_shows_what_it_can() -> None:
 @needs_root
 def test_a_tracing_instance_goes_with_the_next_command_when_its_maker_was_killed(octavo: Octavo, home: Path) -> None:
     before = instances()
-    watching = subprocess.Popen(
-        [ROOT / "octavo", "iotop", "--source", "tracefs", "--format", "json", "--interval", "100ms"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
-    )  # fmt: skip
-    assert watching.stdout is not None
-    line = watching.stdout.readline()
-    if not line:
-        pytest.skip(f"this kernel has no tracing: {watching.communicate()[1]}")
-    assert json.loads(line)["source"] == "tracefs"
-    (left,) = instances() - before
-    watching.kill()
-    assert watching.wait() == -signal.SIGKILL
-    watching.communicate()
+    with watching() as process:
+        (left,) = instances() - before
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
     assert left in instances()
     finished = octavo("runs")
     assert f"removed the tracing instance {left}" in finished.stderr
@@ -84,16 +98,10 @@ def test_a_tracing_instance_goes_with_the_next_command_when_its_maker_was_killed
 @needs_root
 def test_it_leaves_nothing_when_it_is_interrupted() -> None:
     before = instances()
-    watching = subprocess.Popen(
-        [ROOT / "octavo", "iotop", "--source", "tracefs", "--format", "json", "--interval", "100ms"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
-    )  # fmt: skip
-    assert watching.stdout is not None
-    if not watching.stdout.readline():
-        pytest.skip(f"this kernel has no tracing: {watching.communicate()[1]}")
-    watching.send_signal(signal.SIGINT)
-    _, complaint = watching.communicate(timeout=300)
-    assert (watching.returncode, complaint) == (0, "")
+    with watching() as process:
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=300)
+        assert (process.returncode, complaint) == (0, "")
     assert instances() <= before
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.home import make_directory
+from octavo.home import make_directory, octavo_home
 from octavo.host.checks import check_host
 from octavo.hugepages import apply as pool
 from octavo.hugepages.pool import default_page, pool_file
@@ -32,6 +32,14 @@ def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     yield directory
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def nothing_left(home: Path) -> Iterator[None]:
+    """Checks that a run has removed its servers, journal and volumes."""
+    yield
+    for place in ("scratch", "journal", "volumes"):
+        assert not list((octavo_home() / place).glob("*"))
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """The fragmented table on real servers, and units of the page cache on real volumes."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.servers import data_directory, running
 from tests.integration.test_lab import observed, run
 
-from octavo.home import octavo_home
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.loop_volume import loop_volume
@@ -97,13 +95,6 @@ def test_a_cold_read_brings_in_one_unit(level: str, journal: Journal) -> None:
         with page_cache.KNOB.applied(level, journal, KnobTarget(volume.directory)) as achieved:
             assert achieved.asked == level
         assert not list(volume.directory.glob("page-cache-*"))
-
-
-@pytest.fixture
-def nothing_left(home: Path) -> Iterator[None]:
-    yield
-    for place in ("scratch", "journal", "volumes"):
-        assert not list((octavo_home() / place).glob("*"))
 
 
 @pytest.mark.alone

@@ -1,6 +1,5 @@
 """Complete runs on real servers, with small sizes."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -68,13 +67,6 @@ def counting_plan(*, rounds: int) -> Plan:
 def alone(plan_file: Path) -> str:
     """The plan without its control, which other tests measure."""
     return plan_file.read_text().replace("rounds = 2", "rounds = 1\n        control = false")
-
-
-@pytest.fixture
-def nothing_left(home: Path) -> Iterator[None]:
-    yield
-    assert not list((octavo_home() / "scratch").glob("*"))
-    assert not list((octavo_home() / "journal").glob("*"))
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -1,7 +1,6 @@
 """Runs whose cells use host features: huge pages, a limited volume; and the instruments' results meanwhile."""
 
 import os
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 from tests.integration.test_lab import alone, observed, run
 
-from octavo.home import octavo_home, store_path
+from octavo.home import store_path
 from octavo.host import block_limit
 from octavo.knobs import huge_pages
 from octavo.knobs.device import cannot
@@ -28,13 +27,6 @@ _SMALL = "2MB"
 def pool() -> int:
     path = Path(f"/sys/kernel/mm/hugepages/hugepages-{parse_size(_SMALL) // 1024}kB/nr_hugepages")
     return int(path.read_text())
-
-
-@pytest.fixture
-def nothing_left(home: Path) -> Iterator[None]:
-    yield
-    for place in ("scratch", "journal", "volumes"):
-        assert not list((octavo_home() / place).glob("*"))
 
 
 @pytest.mark.alone

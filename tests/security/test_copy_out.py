@@ -102,6 +102,18 @@ def test_what_is_no_file_or_has_no_name_to_print_is_refused(made: Path, account:
     assert str(error.value).isprintable()
 
 
+@pytest.mark.parametrize(
+    ("limit", "most", "told"), [("_MOST_BYTES", 15, "would be installed"), ("_DEEPEST", 0, "nest too deeply")]
+)
+def test_no_more_is_taken_than_an_installation_has(
+    made: Path, account: Account, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, told: str
+) -> None:
+    """Two files of 10 and 7 bytes, in directories below the top."""
+    monkeypatch.setattr(f"octavo.host.copy_out.{limit}", most)
+    with pytest.raises(OctavoError, match=told):
+        published(made, account)
+
+
 @needs_root
 def test_a_file_of_somebody_else_is_not_taken(made: Path, account: Account) -> None:
     """For example a hard link to one, if the kernel does not protect them (fs.protected_hardlinks)."""

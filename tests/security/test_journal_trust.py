@@ -14,6 +14,7 @@ from octavo.host.cgroup import undo_controller
 from octavo.host.journal import Journal, recover, restore
 from octavo.host.process import boot_id
 from octavo.host.trusted_paths import NotOursError, kernel_path, state_path
+from octavo.host.undo import UNDO, undo
 
 
 def journal_of_the_dead(home: Path, *lines: object, name: str = "dead.jsonl") -> Path:
@@ -189,6 +190,44 @@ def test_a_value_is_written_in_proc_and_sys_only(own_home: Path, tmp_path: Path)
     for wrong in ("/proc/1/mem", "/sys/../etc/passwd", "/sys", "/etc/shadow", "/proc/sys", "sys/x", 5, None):
         with pytest.raises(NotOursError):
             kernel_path(wrong)
+
+
+_FOREIGN: list[dict[str, object]] = [
+    *(
+        {"kind": kind, "path": "/etc/passwd"}
+        for kind in ("directory", "children", "cgroup", "controller", "value", "huge_pages")
+    ),
+    {"kind": "counterparts", "ratio": "/etc/passwd", "amount": "/proc/sys/vm/dirty_bytes"},
+    {"kind": "counterparts", "ratio": "/proc/sys/vm/dirty_ratio", "amount": "/etc/passwd"},
+    {"kind": "loop", "image": "/etc/passwd"},
+    {"kind": "mount", "directory": "/etc", "image": "HOME/image"},
+    {"kind": "mount", "directory": "HOME/volume", "image": "/etc/passwd"},
+    {"kind": "swap", "device": "sda"},
+    {"kind": "zram", "device": "sda"},
+    {"kind": "process", "moves": [{"path": "/etc/passwd"}]},
+]  # fmt: skip
+# A process, segments by their owner and age, a tracing instance by its name.
+_WITHOUT_A_PLACE = {"process", "shared_memory", "tracing_instance"}
+
+
+def test_every_kind_of_entry_has_a_place_that_is_refused_or_none() -> None:
+    assert {str(entry["kind"]) for entry in _FOREIGN} | _WITHOUT_A_PLACE == UNDO.keys()
+
+
+@pytest.mark.parametrize("entry", _FOREIGN, ids=lambda entry: f"{entry['kind']}-{len(str(entry))}")
+def test_no_undo_is_asked_about_a_place_that_is_not_ours(
+    own_home: Path, entry: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    module, _, name = UNDO[str(entry["kind"])].partition(":")
+    monkeypatch.setattr(f"{module}.{name}", asked.append)
+    own_home.mkdir(parents=True)
+    here = {
+        key: value.replace("HOME", str(own_home)) if isinstance(value, str) else value for key, value in entry.items()
+    }
+    told = undo(here)
+    assert told is not None and told.what == "left"
+    assert "damaged" not in told.line and asked == []
 
 
 def test_a_directory_is_removed_below_the_home_only(own_home: Path, tmp_path: Path) -> None:

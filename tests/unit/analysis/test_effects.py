@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.plans import changed_plan
 
 from octavo.analysis.effects import BEFORE_THE_FIRST, Effects, effects_of
 from octavo.analysis.trials import used_trials, values_by_key
+from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -77,6 +79,31 @@ def test_a_run_of_fewer_rounds_is_analysed_after_its_last_one() -> None:
     few = ONE_LOAD.model_copy(update={"first_look": 8, "most_rounds": 4, "rounds": 4})
     row = of_small(effects(few, rounds(range(1, 5), 1.5)))
     assert (row["verdict"], row["look"]) == ("faster", 1)
+
+
+def test_another_metric_is_taken_at_the_analysis_that_settled_the_cell() -> None:
+    """There are later trials of the cell only because another one was still open."""
+
+    def latency_of_small(trials: list[TrialRecord]) -> dict[str, Any]:
+        used = used_trials(trials)
+        metrics = {**METRICS, "latency": {"title": "latency", "unit": "ms", "better": "lower"}}
+        found = effects_of(ONE_LOAD, CELLS, trials, used, values_by_key(used), metrics)
+        (row,) = [row for row in found.effects if (row["cell"], row["metric"]) == (SMALL.id, "latency")]
+        return row
+
+    def with_latency(trials: list[TrialRecord], ratio: float) -> list[TrialRecord]:
+        source = random.Random(7)
+        values = [(2.0 * ratio if one.cell == SMALL.id else 2.0) * math.exp(source.gauss(0, 0.01)) for one in trials]
+        return [
+            replace(one, observations=(*one.observations, Observation("latency", value, "ms")))
+            for one, value in zip(trials, values, strict=True)
+        ]
+
+    before = with_latency(rounds(range(1, 6), 1.5), 0.7)
+    settled = latency_of_small(before)
+    assert settled["rounds"] < 5
+    assert settled["low"] < 0.7 < settled["high"]
+    assert latency_of_small([*before, *with_latency(rounds([6], 1.5), 30.0)]) == settled
 
 
 def test_a_fixed_plan_has_one_look_with_students_t() -> None:

@@ -167,6 +167,14 @@ def test_cells_have_roles_and_a_factor_that_cannot_matter_makes_a_negative_contr
     assert condition.question.roles == (Role.NEGATIVE, Role.BASELINE, Role.CONTROL)
 
 
+@pytest.mark.parametrize(("loads", "rounds", "waits"), [(4, 30, True), (3, 30, True), (2, 30, False), (4, 2, False)])
+def test_loads_in_general_are_waited_for_where_there_will_be_enough(loads: int, rounds: int, waits: bool) -> None:
+    """Three datasets have four degrees of freedom between loads after three of them; a round uses one."""
+    plan = PLAN.model_copy(update={"loads": loads, "rounds": rounds})
+    (condition,) = conditions_of(plan, CELLS, [])
+    assert condition.question.waits_for_loads is waits
+
+
 def test_a_cell_that_cannot_run_here_is_in_no_family() -> None:
     (condition,) = conditions_of(PLAN, CELLS, [trial(SMALL, 1, status="skipped")])
     assert condition.cells == (BASELINE, CONTROL)

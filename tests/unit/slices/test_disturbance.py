@@ -7,22 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.unit import planted
 
 from octavo.lab.slices.disturbance import CpuMeter
 
-_PF_KTHREAD = 0x00200000
-
 
 def plant(proc: Path, pid: int, parent: int, ticks: int, *, kernel: bool = False) -> None:
-    fields = ["0"] * 50
-    fields[0], fields[1], fields[6] = "S", str(parent), str(_PF_KTHREAD if kernel else 0)
-    fields[11] = str(ticks)
-    (proc / str(pid)).mkdir(exist_ok=True)
-    (proc / str(pid) / "stat").write_text(f"{pid} (name) {' '.join(fields)}\n")
-
-
-def machine(proc: Path, user: int, idle: int, steal: int) -> None:
-    (proc / "stat").write_text(f"cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\n")
+    planted.plant(proc, planted.process(pid, parent, ticks=ticks, flags=planted.KERNEL_THREAD if kernel else 0))
 
 
 def open_below(place: Path) -> int:
@@ -38,7 +29,7 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
     plant(tmp_path, 11, 10, 0)
     plant(tmp_path, 20, 1, 500)
     plant(tmp_path, 30, 2, 0, kernel=True)
-    machine(tmp_path, 0, 0, 0)
+    planted.plant(tmp_path, planted.machine())
     with CpuMeter(root=10, proc=tmp_path) as meter:
         before = meter.read()
         plant(tmp_path, 10, 1, 50)
@@ -47,7 +38,7 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
         plant(tmp_path, 30, 2, 20, kernel=True)
         plant(tmp_path, 21, 1, 5)  # another process that has just started
         plant(tmp_path, 12, 11, 5)  # a backend that has just started
-        machine(tmp_path, 140, 40, 20)
+        planted.plant(tmp_path, planted.machine(user=140, idle=40, steal=20))
         steal, foreign = meter.shares(before, meter.read())
         assert steal == pytest.approx(20 / 200)
         assert foreign == pytest.approx(15 / 200)
@@ -57,7 +48,7 @@ def test_processes_that_go_and_numbers_that_come_again(tmp_path: Path) -> None:
     plant(tmp_path, 10, 1, 0)
     plant(tmp_path, 20, 1, 500)
     plant(tmp_path, 21, 1, 500)
-    machine(tmp_path, 0, 0, 0)
+    planted.plant(tmp_path, planted.machine())
     with CpuMeter(root=10, proc=tmp_path) as meter:
         assert meter.read().foreign == {20: 5.0, 21: 5.0}
         for pid in (20, 21):
@@ -71,7 +62,7 @@ def test_processes_that_go_and_numbers_that_come_again(tmp_path: Path) -> None:
 def test_no_file_of_an_ended_process_stays_open(tmp_path: Path) -> None:
     """One ends while another begins: the table, which is then read again, does not have the first."""
     plant(tmp_path, 10, 1, 0)
-    machine(tmp_path, 0, 0, 0)
+    planted.plant(tmp_path, planted.machine())
     with CpuMeter(root=10, proc=tmp_path) as meter:
         for pid in range(20, 40):
             plant(tmp_path, pid, 1, 0)

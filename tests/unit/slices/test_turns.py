@@ -34,9 +34,11 @@ class Machine:
 
     def read(self) -> CpuSnapshot:
         assert not self.running
-        return CpuSnapshot(NOTHING, {})
+        self.readings += 1
+        return CpuSnapshot(NOTHING, {0: self.readings})
 
     def shares(self, before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
+        assert after.foreign[0] - before.foreign[0] == 1, "a slice has its own time only"
         return self.steal.get(self.slice, 0.0), 0.0
 
 

@@ -44,7 +44,7 @@ RULE = DoctorRule(
     "transparent-huge-pages",
     "Does the kernel use transparent huge pages for the private memory of every process?",
     "enabled is always (a warning when defrag is always, too)",
-    "Percona, Settling the Myth of Transparent HugePages for Databases (2019): no gain, at times a loss; kernel "
+    "Percona, Settling the Myth of Transparent HugePages for Databases (2019): no gain; kernel "
     "Documentation/admin-guide/mm/transhuge.rst; PostgreSQL's manual, huge_pages",
     _judge,
     ("transparent huge page",),
