@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.planted import machine, plant, target
+from tests.unit.planted import machine, plant, process, target
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.procfs import ProcFile
@@ -185,6 +185,19 @@ def test_what_ended_processes_used_is_not_forgotten(tmp_path: Path) -> None:
     assert after["client backend"]["count"] == 1
     assert after["client backend"]["on_cpu"] - before["client backend"]["on_cpu"] == 200
     assert after[None]["on_cpu"] >= before[None]["on_cpu"]
+
+
+def test_a_process_that_the_kernel_did_not_list_is_not_counted_twice(tmp_path: Path) -> None:
+    """As the list of children may lack some while others end."""
+    plant(tmp_path, family(2, 3))
+    for pid in (2, 3):
+        plant(tmp_path, child(pid, "postgres: app shop [local] idle", on_cpu=1000) | process(pid, 1, "postgres"))
+    reader = PROCESSES.open(target(tmp_path, postmaster=1))
+    before = reader.read()
+    plant(tmp_path, family(3))
+    assert reader.read() == before
+    plant(tmp_path, family(2, 3))
+    assert reader.read() == before
 
 
 def test_more_processes_than_descriptors_are_still_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
