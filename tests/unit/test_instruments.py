@@ -85,6 +85,18 @@ def test_each_cpu_is_told_by_itself(tmp_path: Path) -> None:
     assert "each_cpu_busy_share" not in found
 
 
+def test_a_cpu_that_was_offline_goes_on_from_its_counters(tmp_path: Path) -> None:
+    """And one that was offline at the beginning, whose counters are since boot, is left out."""
+    both = "cpu  9 9 9 9 9 9 9 9\ncpu0 0 0 0 {0} 0 0 0 0 0 0\ncpu1 900 0 0 {0} 0 0 0 0 0 0\n"
+    reader = CPUS.open(target(plant(tmp_path, {"stat": both.format(100)})))
+    reader.read()
+    plant(tmp_path, {"stat": "cpu  9 9 9 9 9 9 9 9\ncpu0 0 0 0 200 0 0 0 0 0 0\n"})
+    without = reader.read()
+    plant(tmp_path, {"stat": both.format(300) + "cpu2 700 0 0 300 0 0 0 0 0 0\n"})
+    found = {item: value for metric, item, value in points(CPUS.figures[:1], without, reader.read(), 1.0)}
+    assert found == {"cpu0": 0.0, "cpu1": 0.0}
+
+
 def test_wait_events_are_shares_of_all_samples_of_active_sessions() -> None:
     samples = iter([{"running": 2}, {"running": 1, "LWLock:WALWrite": 3}, {}, {"LWLock:WALWrite": 1, "running": 1}])
 
