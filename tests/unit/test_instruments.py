@@ -259,6 +259,11 @@ def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:
         Pss(budget_share=0.0).open(target(tmp_path, postmaster=1)).read()
 
 
+def test_a_kernel_that_does_not_divide_pss_has_no_shared_part(tmp_path: Path) -> None:
+    plant(tmp_path, {**family(), "1/smaps_rollup": "x\nPss: 5 kB\n"})
+    assert Pss().open(target(tmp_path, postmaster=1)).read() == {None: {"pss": 5.0}}
+
+
 @pytest.mark.parametrize(
     ("title", "role"),
     [
