@@ -141,6 +141,13 @@ def test_a_file_that_is_gone_over_again_is_said(file: Path, write: bool, did: st
     assert f"the files were {did} 2 times, cold each time; use a larger file" in result["notes"]
 
 
+def test_a_file_that_was_gone_over_again_and_is_cached_was_not_cold(file: Path) -> None:
+    """More threads than runs: those without one leave their share of the limit to another lap."""
+    (result,) = sweep(replace(job(file), once=False, blocks=2 * BLOCKS, run=BLOCKS, threads=2), "single")
+    assert result["laps"] > 1
+    assert result["notes"] == []
+
+
 def test_a_wrong_byte_is_found(file: Path) -> None:
     with file.open("r+b") as opened:
         opened.seek(9 * BLOCK + 100)

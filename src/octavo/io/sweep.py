@@ -168,7 +168,7 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
     if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
         notes.append(f"{allocated:.0%} of the files is allocated: holes and compressed data need no device")
-    if outcome.laps > 1:
+    if outcome.laps > 1 and job.cache == "cold":
         did = "written" if job.write else "read"
         notes.append(f"the files were {did} {outcome.laps} times, cold each time; use a larger file")
     return notes
