@@ -109,6 +109,8 @@ class _Roles:
         return role or OTHERS
 
     def _ask(self, pid: int) -> str | None:
+        if pid == 0:
+            return KERNEL  # an idle CPU, in an interrupt
         process = read_process(pid, self._target.proc)
         if process is None:
             return GONE
