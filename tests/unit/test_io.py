@@ -1,6 +1,8 @@
 """`octavo io` without a server: policies, files, the engine's errors, and the output."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,6 +177,50 @@ def test_a_file_that_shrinks_is_told(file: Path, method: str) -> None:
             measure(replace(job(file), once=False, seconds=600, method=method), shrink)
     except UnsupportedPolicyError as error:
         pytest.skip(str(error))
+
+
+# As nobody, if it is root, who has no limit on processes. The file is open already: its directory may be another's.
+LIMITED = """
+import os, resource, sys
+from octavo._core import io_run
+from octavo.errors import HostError
+from octavo.io.engine import UnsupportedPolicyError, measure
+from octavo.io.job import Job
+
+limit, method, descriptor = sys.argv[1:]
+job = Job((f"/proc/self/fd/{descriptor}",), 4096, "random", method=method, threads=64, cache="found", once=True)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+resource.setrlimit(getattr(resource, limit), (24, 24))
+try:
+    measure(job, lambda *_: None)
+except UnsupportedPolicyError:
+    print("no io_uring")
+except HostError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "method", "said"),
+    [
+        ("RLIMIT_NPROC", "plain", "start 64 threads: Resource temporarily unavailable; use fewer --threads"),
+        ("RLIMIT_NOFILE", "ring", "io_uring_setup: Too many open files; use fewer --threads"),
+    ],
+)
+def test_more_threads_than_a_limit_allows_are_refused(file: Path, limit: str, method: str, said: str) -> None:
+    """Those that were started do not wait for the others."""
+    file.chmod(0o644)
+    with file.open("rb") as opened:
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, limit, method, str(opened.fileno())],
+            pass_fds=(opened.fileno(),), capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    if done.stdout == "no io_uring\n":
+        pytest.skip("this kernel has no io_uring, or forbids it here")
+    assert said in done.stdout, done.stderr
 
 
 def test_a_file_that_may_not_be_read(file: Path) -> None:
