@@ -4,6 +4,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.unit.planted import machine, plant, process, target
@@ -25,12 +26,15 @@ from octavo.instruments.perf_events import SOFTWARE, Event
 from octavo.instruments.pressure import INSTRUMENT as PRESSURE
 from octavo.instruments.processes import INSTRUMENT as PROCESSES
 from octavo.instruments.pss import Pss
+from octavo.instruments.relations import INSTRUMENT as RELATIONS
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
 from octavo.instruments.wait_events import INSTRUMENT as WAIT_EVENTS
 from octavo.observation import Metric
+from octavo.postgres.cluster import Server
 from octavo.postgres.process_roles import role_of
+from octavo.workloads.base import WorkloadResult
 
 MEMINFO = (
     "MemTotal:  1000 kB\nMemAvailable:  500 kB\nCached: 200 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\nPageTables: 7 kB\n"
@@ -262,6 +266,22 @@ def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:
 def test_a_kernel_that_does_not_divide_pss_has_no_shared_part(tmp_path: Path) -> None:
     plant(tmp_path, {**family(), "1/smaps_rollup": "x\nPss: 5 kB\n"})
     assert Pss().open(target(tmp_path, postmaster=1)).read() == {None: {"pss": 5.0}}
+
+
+def test_a_relation_that_was_not_among_the_largest_before_has_no_growth() -> None:
+    """It has not grown by all of its size."""
+    sizes = iter([{"a": 100.0}, {"a": 150.0, "b": 900.0}])
+
+    class Asked:
+        def query(self, name: str) -> Rows:
+            assert name == "relations"
+            return [{"item": item, "bytes": size} for item, size in next(sizes).items()]
+
+    stop = RELATIONS.start(cast("Server", Asked()))
+    found = [(one.metric, one.item, one.value) for one in stop(WorkloadResult((), 0.0, 0))]
+    assert found == [
+        ("relation_bytes", "a", 150.0), ("relation_growth_bytes", "a", 50.0), ("relation_bytes", "b", 900.0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
