@@ -126,6 +126,7 @@ def test_the_cost_of_looking_is_measured_for_each() -> None:
     [
         (UnavailableError("no more"), "no more", 0),
         (PermissionError(13, "Permission denied"), "[Errno 13] Permission denied", 0),
+        (ValueError("b'?' is not a number"), "b'?' is not a number", 0),  # a kernel whose text is of another form
         (psycopg.OperationalError("the connection\nis lost"), "the connection is lost", 0),
         (psycopg.errors.QueryCanceled("timeout"), None, 1),
         (psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"), None, 1),
@@ -178,6 +179,18 @@ def test_without_the_final_reading_there_is_no_amount_of_the_whole_trial(problem
     (recording,) = sampler.recordings
     assert recording.off == off
     assert {one.metric: one.value for one in recording.observations(TrialWork(transactions=22))} == {"rate": 10.0}
+
+
+def test_without_a_reading_before_the_load_there_is_no_amount_of_the_whole_trial() -> None:
+    clock = FakeClock(until=102.5)
+    problems = iter([psycopg.errors.QueryCanceled("timeout")])
+    figures: tuple[Figure, ...] = (Total(READS, "reads"), Rate(Metric("rate", "reads a second", "1/s"), "reads"))
+    sampler = sampling(clock, Counting(clock, problem=lambda: next(problems, None), figures=figures))
+    sampler.run()
+    clock.time = 105.0
+    sampler.final(asks_server=False)
+    (recording,) = sampler.recordings
+    assert {one.metric: one.value for one in recording.observations(TrialWork())} == {"rate": 10.0}
 
 
 def test_the_thread_samples_until_it_is_stopped() -> None:
