@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from octavo.instruments import bpf, requests, system_calls
-from octavo.instruments.base import UnavailableError
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Reading
 from octavo.instruments.request_counter import RequestCounter, Requests
 from octavo.instruments.requests import volume_under
 from octavo.instruments.target import Target
@@ -39,13 +40,16 @@ def test_a_filesystem_without_a_device_has_none(tmp_path: Path) -> None:
 
 
 class SomeRequests:
-    """A counter that was told of requests of a checkpointer, of a backend, and of an idle CPU."""
+    """A counter of requests of a checkpointer, of a backend and of an idle CPU, of no requests, and of the backend's
+    pid."""
 
     def __init__(self, device: int, *, submitted: bool) -> None:
         del device, submitted
+        backend = Requests(1, 12, 8192, "R", 5)
+        self._taken = iter([[Requests(1, 11, 8192, "W", 3), backend, Requests(1, 0, 8192, "R", 1)], [], [backend]])
 
     def take(self) -> list[Requests]:
-        return [Requests(1, 11, 8192, "W", 3), Requests(1, 12, 8192, "R", 5), Requests(1, 0, 8192, "R", 1)]
+        return next(self._taken)
 
     def lost(self) -> int:
         """Had room for all."""
@@ -58,6 +62,23 @@ class SomeRequests:
 @pytest.mark.parametrize("cluster", ["", "18/main"])
 def test_a_cluster_name_does_not_hide_the_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str) -> None:
     """Debian sets cluster_name, which every process then has before its role."""
+    reader = requests_of(tmp_path, monkeypatch, cluster)
+    assert roles_in(reader.read()) == {"checkpointer", "client backend", "kernel"}
+
+
+def test_a_pid_that_passed_to_another_program_is_not_the_backend_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = requests_of(tmp_path, monkeypatch)
+    reader.read()
+    reader.read()
+    (tmp_path / "12/stat").write_text(f"12 (tar) S 1 {' '.join(['0'] * 48)}\n")
+    found = reader.read()
+    assert (found["client backend"]["reads"], found["other programs"]["reads"]) == (5, 5)
+
+
+def requests_of(proc: Path, monkeypatch: pytest.MonkeyPatch, cluster: str = "") -> Reader:
+    """The instrument on a server with a checkpointer (11) and a backend (12), and a counter of their requests."""
 
     def volume(_: Path) -> tuple[int, bool]:
         return 1, False
@@ -65,14 +86,15 @@ def test_a_cluster_name_does_not_hide_the_roles(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(requests, "RequestCounter", SomeRequests)
     monkeypatch.setattr(requests, "volume_under", volume)
     before = f"{cluster}: " if cluster else ""
-    for pid, parent, title in ((11, 10, "checkpointer "), (12, 10, "app shop [local] idle")):
-        place = tmp_path / str(pid)
-        place.mkdir()
-        (place / "stat").write_text(f"{pid} (postgres) S {parent} {' '.join(['0'] * 48)}\n")
-        (place / "cmdline").write_text(f"postgres: {before}{title}")
-    target = Target(lambda name: [{name: cluster}], 180000, tmp_path, 10, None, proc=tmp_path)
-    found = requests.INSTRUMENT.open(target).read()
-    assert {item for item in found if item and "kB" not in item} == {"checkpointer", "client backend", "kernel"}
+    for pid, title in ((11, "checkpointer "), (12, "app shop [local] idle")):
+        (proc / str(pid)).mkdir()
+        (proc / f"{pid}/stat").write_text(f"{pid} (postgres) S 10 {' '.join(['0'] * 48)}\n")
+        (proc / f"{pid}/cmdline").write_text(f"postgres: {before}{title}")
+    return requests.INSTRUMENT.open(Target(lambda name: [{name: cluster}], 180000, proc, 10, None, proc=proc))
+
+
+def roles_in(found: Reading) -> set[str]:
+    return {item for item in found if item and "kB" not in item}
 
 
 def test_a_kernel_without_batches_is_refused_before_anything_is_attached(
