@@ -114,6 +114,21 @@ def test_a_view_that_stays_open_keeps_the_latest_reading_only() -> None:
     assert not recording.series()
 
 
+@pytest.mark.parametrize("problem", [psycopg.errors.QueryCanceled("timeout"), UnavailableError("no more")])
+def test_a_view_does_not_show_an_earlier_interval(problem: Exception) -> None:
+    clock = FakeClock()
+    problems = iter([None, None, problem])
+    sampler = Sampler(clock, keeps=False)
+    instrument = Counting(clock, problem=lambda: next(problems, None))
+    recording = sampler.add("counting", instrument, instrument.open(target(Path("/nowhere"))))
+    clock.time += 1
+    sampler.sample_now()
+    assert recording.latest
+    clock.time += 1
+    sampler.sample_now()
+    assert not recording.latest
+
+
 def test_the_cost_of_looking_is_measured_for_each() -> None:
     clock = FakeClock(until=103.5)
     sampler = sampling(clock, Counting(clock, cost=0.25), Counting(clock))

@@ -87,6 +87,7 @@ class Recording:
         """Takes a reading. The final one is only for the counters, because its gauges belong to a server without
         load."""
         before = clock.cpu()
+        self.latest = []  # without a reading a view shows none, instead of those of an earlier interval
         try:
             reading, at = self.reader.read(), clock.now()
             self._keep(reading, at, began, final=final)
