@@ -325,7 +325,14 @@ def test_a_request_that_makes_no_sense(file: Path, given: dict[str, Any], error:
         sweep_of(request(), unseen)
 
 
-@pytest.mark.parametrize(("given", "said"), [({"bytes": "1 apple"}, "--bytes"), ({"max_request": "4kB"}, "smaller")])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bytes": "1 apple"}, "--bytes"),
+        ({"max_request": "4kB"}, "smaller"),
+        ({"block": "1000B"}, "--block 1000B is not a multiple of 512B"),
+    ],
+)
 def test_no_file_is_made_for_a_request_that_makes_no_sense(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         sweep_of(request(tmp_path / "new", make="1MB", **given), unseen)
