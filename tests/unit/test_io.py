@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -106,6 +107,20 @@ def test_a_file_with_holes_is_said(file: Path, tmp_path: Path) -> None:
     (whole,), (hollow,) = sweep(job(file), "single"), sweep(job(holes), "single")
     assert not any("holes" in note for note in whole["notes"])
     assert any("of the files is allocated: holes" in note for note in hollow["notes"])
+
+
+@pytest.mark.parametrize(("cache", "said"), [("cold", True), ("found", False)])
+def test_a_file_that_was_never_written_is_said(
+    file: Path, monkeypatch: pytest.MonkeyPatch, cache: str, said: bool
+) -> None:
+    """As fallocate(1) makes it: all of it is allocated, and the kernel returns zeros without the device."""
+    unwritten = SimpleNamespace(
+        requests=8, blocks=8, bytes=8 * BLOCK, file_bytes=8 * BLOCK, cached_bytes=0, seconds=1.0, cpu_seconds=0.1,
+        laps=1, device=(1, BLOCK, 0, 0), latency=lambda _: 1e-6, latency_mean=lambda: 1e-6,
+    )  # fmt: skip
+    monkeypatch.setattr("octavo.io.sweep.measure", lambda *_: unwritten)
+    (result,) = sweep(job(file), "single", caches=(cache,))
+    assert any("the device delivered only 12% of what was read" in note for note in result["notes"]) == said
 
 
 def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file: Path) -> None:
