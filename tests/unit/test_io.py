@@ -120,7 +120,7 @@ def test_a_file_that_was_never_written_is_said(
     )  # fmt: skip
     monkeypatch.setattr("octavo.io.sweep.measure", lambda *_: unwritten)
     (result,) = sweep(job(file), "single", caches=(cache,))
-    assert any("the device delivered only 12% of what was read" in note for note in result["notes"]) == said
+    assert any("the device's counters show only 12% of what was read" in note for note in result["notes"]) == said
 
 
 def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file: Path) -> None:
