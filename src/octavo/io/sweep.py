@@ -174,9 +174,9 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
         delivered = outcome.device[1] / (outcome.blocks * job.block)
         if delivered < _FROM_DEVICE:
             notes.append(
-                f"the device's counters show only {delivered:.0%} of what was read: the file has space that was reserved "
-                "and never written (fallocate), which needs no device, or the kernel does not count this device; "
-                "compare with a file of --make"
+                f"the device's counters show only {delivered:.0%} of what was read: the file has space that was "
+                "reserved and never written (fallocate), which needs no device, or the kernel does not count this "
+                "device; compare with a file of --make"
             )
     if outcome.laps > 1 and job.cache == "cold":
         did = "written" if job.write else "read"
