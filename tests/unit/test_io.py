@@ -1,5 +1,6 @@
 """`octavo io` without a server: policies, files, the engine's errors, and the output."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from octavo.cli.app import app
 from octavo.cli.output import console
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.io.engine import Observe, UnsupportedPolicyError, is_own, make, measure
@@ -236,6 +239,19 @@ def test_more_threads_than_a_limit_allows_are_refused(file: Path, limit: str, me
     if done.stdout == "no io_uring\n":
         pytest.skip("this kernel has no io_uring, or forbids it here")
     assert said in done.stdout, done.stderr
+
+
+def test_an_error_keeps_what_was_measured_before(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(job: Job, observe: Observe) -> Any:
+        if job.joining == "run":
+            raise HostError("the device is gone")
+        return measure(job, observe)
+
+    monkeypatch.setattr("octavo.io.sweep.measure", measured)
+    ran = CliRunner().invoke(app, ["io", str(file), "--block", "4kB", "--cache", "found", "--blocks", "8",
+                                   "--policy", "single,run", "--format", "json"])  # fmt: skip
+    assert isinstance(ran.exception, HostError)
+    assert [result["policy"] for result in json.loads(ran.stdout)["results"]] == ["single"]
 
 
 def test_a_file_that_may_not_be_read(file: Path) -> None:
