@@ -4,9 +4,10 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
-from tests.unit.planted import machine, plant, target
+from tests.unit.planted import machine, plant, process, target
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.procfs import ProcFile
@@ -25,12 +26,15 @@ from octavo.instruments.perf_events import SOFTWARE, Event
 from octavo.instruments.pressure import INSTRUMENT as PRESSURE
 from octavo.instruments.processes import INSTRUMENT as PROCESSES
 from octavo.instruments.pss import Pss
+from octavo.instruments.relations import INSTRUMENT as RELATIONS
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
 from octavo.instruments.wait_events import INSTRUMENT as WAIT_EVENTS
 from octavo.observation import Metric
+from octavo.postgres.cluster import Server
 from octavo.postgres.process_roles import role_of
+from octavo.workloads.base import WorkloadResult
 
 MEMINFO = (
     "MemTotal:  1000 kB\nMemAvailable:  500 kB\nCached: 200 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\nPageTables: 7 kB\n"
@@ -83,6 +87,18 @@ def test_each_cpu_is_told_by_itself(tmp_path: Path) -> None:
     assert found["each_cpu_interrupt_share cpu0"] == pytest.approx(0.1)
     assert (found["each_cpu_iowait_share cpu1"], found["each_cpu_steal_share cpu1"]) == (0.25, 0.25)
     assert "each_cpu_busy_share" not in found
+
+
+def test_a_cpu_that_was_offline_goes_on_from_its_counters(tmp_path: Path) -> None:
+    """And one that was offline at the beginning, whose counters are since boot, is left out."""
+    both = "cpu  9 9 9 9 9 9 9 9\ncpu0 0 0 0 {0} 0 0 0 0 0 0\ncpu1 900 0 0 {0} 0 0 0 0 0 0\n"
+    reader = CPUS.open(target(plant(tmp_path, {"stat": both.format(100)})))
+    reader.read()
+    plant(tmp_path, {"stat": "cpu  9 9 9 9 9 9 9 9\ncpu0 0 0 0 200 0 0 0 0 0 0\n"})
+    without = reader.read()
+    plant(tmp_path, {"stat": both.format(300) + "cpu2 700 0 0 300 0 0 0 0 0 0\n"})
+    found = {item: value for metric, item, value in points(CPUS.figures[:1], without, reader.read(), 1.0)}
+    assert found == {"cpu0": 0.0, "cpu1": 0.0}
 
 
 def test_wait_events_are_shares_of_all_samples_of_active_sessions() -> None:
@@ -187,6 +203,19 @@ def test_what_ended_processes_used_is_not_forgotten(tmp_path: Path) -> None:
     assert after[None]["on_cpu"] >= before[None]["on_cpu"]
 
 
+def test_a_process_that_the_kernel_did_not_list_is_not_counted_twice(tmp_path: Path) -> None:
+    """As the list of children may lack some while others end."""
+    plant(tmp_path, family(2, 3))
+    for pid in (2, 3):
+        plant(tmp_path, child(pid, "postgres: app shop [local] idle", on_cpu=1000) | process(pid, 1, "postgres"))
+    reader = PROCESSES.open(target(tmp_path, postmaster=1))
+    before = reader.read()
+    plant(tmp_path, family(3))
+    assert reader.read() == before
+    plant(tmp_path, family(2, 3))
+    assert reader.read() == before
+
+
 def test_more_processes_than_descriptors_are_still_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octavo.instruments.processes.descriptors_to_spare", lambda: 6)
     pids = range(2, 12)
@@ -232,6 +261,27 @@ def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:
     assert Pss().open(target(tmp_path, postmaster=1)).read() == {None: {"pss": 12.0, "shmem": 5.0}}
     with pytest.raises(UnavailableError, match="more than its budget"):
         Pss(budget_share=0.0).open(target(tmp_path, postmaster=1)).read()
+
+
+def test_a_kernel_that_does_not_divide_pss_has_no_shared_part(tmp_path: Path) -> None:
+    plant(tmp_path, {**family(), "1/smaps_rollup": "x\nPss: 5 kB\n"})
+    assert Pss().open(target(tmp_path, postmaster=1)).read() == {None: {"pss": 5.0}}
+
+
+def test_a_relation_that_was_not_among_the_largest_before_has_no_growth() -> None:
+    """It has not grown by all of its size."""
+    sizes = iter([{"a": 100.0}, {"a": 150.0, "b": 900.0}])
+
+    class Asked:
+        def query(self, name: str) -> Rows:
+            assert name == "relations"
+            return [{"item": item, "bytes": size} for item, size in next(sizes).items()]
+
+    stop = RELATIONS.start(cast("Server", Asked()))
+    found = [(one.metric, one.item, one.value) for one in stop(WorkloadResult((), 0.0, 0))]
+    assert found == [
+        ("relation_bytes", "a", 150.0), ("relation_growth_bytes", "a", 50.0), ("relation_bytes", "b", 900.0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,20 @@
 """`octavo io` without a server: policies, files, the engine's errors, and the output."""
 
+import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from octavo.cli.app import app
 from octavo.cli.output import console
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.io.engine import Observe, UnsupportedPolicyError, is_own, make, measure
@@ -106,6 +112,20 @@ def test_a_file_with_holes_is_said(file: Path, tmp_path: Path) -> None:
     assert any("of the files is allocated: holes" in note for note in hollow["notes"])
 
 
+@pytest.mark.parametrize(("cache", "said"), [("cold", True), ("found", False)])
+def test_a_file_that_was_never_written_is_said(
+    file: Path, monkeypatch: pytest.MonkeyPatch, cache: str, said: bool
+) -> None:
+    """As fallocate(1) makes it: all of it is allocated, and the kernel returns zeros without the device."""
+    unwritten = SimpleNamespace(
+        requests=8, blocks=8, bytes=8 * BLOCK, file_bytes=8 * BLOCK, cached_bytes=0, seconds=1.0, cpu_seconds=0.1,
+        laps=1, device=(1, BLOCK, 0, 0), latency=lambda _: 1e-6, latency_mean=lambda: 1e-6,
+    )  # fmt: skip
+    monkeypatch.setattr("octavo.io.sweep.measure", lambda *_: unwritten)
+    (result,) = sweep(job(file), "single", caches=(cache,))
+    assert any("the device's counters show only 12% of what was read" in note for note in result["notes"]) == said
+
+
 def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file: Path) -> None:
     writing = replace(job(file), write=True)
     written, skipped = sweep(writing, "single,fadvise")
@@ -141,6 +161,13 @@ def test_a_file_that_is_gone_over_again_is_said(file: Path, write: bool, did: st
     assert f"the files were {did} 2 times, cold each time; use a larger file" in result["notes"]
 
 
+def test_a_file_that_was_gone_over_again_and_is_cached_was_not_cold(file: Path) -> None:
+    """More threads than runs: those without one leave their share of the limit to another lap."""
+    (result,) = sweep(replace(job(file), once=False, blocks=2 * BLOCKS, run=BLOCKS, threads=2), "single")
+    assert result["laps"] > 1
+    assert result["notes"] == []
+
+
 def test_a_wrong_byte_is_found(file: Path) -> None:
     with file.open("r+b") as opened:
         opened.seek(9 * BLOCK + 100)
@@ -168,6 +195,63 @@ def test_a_file_that_shrinks_is_told(file: Path, method: str) -> None:
             measure(replace(job(file), once=False, seconds=600, method=method), shrink)
     except UnsupportedPolicyError as error:
         pytest.skip(str(error))
+
+
+# As nobody, if it is root, who has no limit on processes. The file is open already: its directory may be another's.
+LIMITED = """
+import os, resource, sys
+from octavo._core import io_run
+from octavo.errors import HostError
+from octavo.io.engine import UnsupportedPolicyError, measure
+from octavo.io.job import Job
+
+limit, method, descriptor = sys.argv[1:]
+job = Job((f"/proc/self/fd/{descriptor}",), 4096, "random", method=method, threads=64, cache="found", once=True)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+resource.setrlimit(getattr(resource, limit), (24, 24))
+try:
+    measure(job, lambda *_: None)
+except UnsupportedPolicyError:
+    print("no io_uring")
+except HostError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "method", "said"),
+    [
+        ("RLIMIT_NPROC", "plain", "start 64 threads: Resource temporarily unavailable; use fewer --threads"),
+        ("RLIMIT_NOFILE", "ring", "io_uring_setup: Too many open files; use fewer --threads"),
+    ],
+)
+def test_more_threads_than_a_limit_allows_are_refused(file: Path, limit: str, method: str, said: str) -> None:
+    """Those that were started do not wait for the others."""
+    file.chmod(0o644)
+    with file.open("rb") as opened:
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, limit, method, str(opened.fileno())],
+            pass_fds=(opened.fileno(),), capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    if done.stdout == "no io_uring\n":
+        pytest.skip("this kernel has no io_uring, or forbids it here")
+    assert said in done.stdout, done.stderr
+
+
+def test_an_error_keeps_what_was_measured_before(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(job: Job, observe: Observe) -> Any:
+        if job.joining == "run":
+            raise HostError("the device is gone")
+        return measure(job, observe)
+
+    monkeypatch.setattr("octavo.io.sweep.measure", measured)
+    ran = CliRunner().invoke(app, ["io", str(file), "--block", "4kB", "--cache", "found", "--blocks", "8",
+                                   "--policy", "single,run", "--format", "json"])  # fmt: skip
+    assert isinstance(ran.exception, HostError)
+    assert [result["policy"] for result in json.loads(ran.stdout)["results"]] == ["single"]
 
 
 def test_a_file_that_may_not_be_read(file: Path) -> None:
@@ -272,7 +356,14 @@ def test_a_request_that_makes_no_sense(file: Path, given: dict[str, Any], error:
         sweep_of(request(), unseen)
 
 
-@pytest.mark.parametrize(("given", "said"), [({"bytes": "1 apple"}, "--bytes"), ({"max_request": "4kB"}, "smaller")])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bytes": "1 apple"}, "--bytes"),
+        ({"max_request": "4kB"}, "smaller"),
+        ({"block": "1000B"}, "--block 1000B is not a multiple of 512B"),
+    ],
+)
 def test_no_file_is_made_for_a_request_that_makes_no_sense(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         sweep_of(request(tmp_path / "new", make="1MB", **given), unseen)

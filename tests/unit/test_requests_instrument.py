@@ -1,13 +1,18 @@
-"""The instrument `requests`: the device at which it counts, whether that device issues requests itself, and roles."""
+"""The instrument `requests`: the device at which it counts, whether that device issues requests itself, and roles; and
+what its counter needs of the kernel."""
 
 import os
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from octavo.instruments import requests
-from octavo.instruments.base import UnavailableError
-from octavo.instruments.request_counter import Requests
+from octavo.instruments import bpf, requests, system_calls
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Reading
+from octavo.instruments.request_counter import RequestCounter, Requests
 from octavo.instruments.requests import volume_under
 from octavo.instruments.target import Target
 
@@ -34,17 +39,20 @@ def test_a_filesystem_without_a_device_has_none(tmp_path: Path) -> None:
         volume_under(tmp_path, tmp_path)
 
 
-class TwoRequests:
-    """A counter that was told of two requests: one of a checkpointer, one of a backend."""
+class SomeRequests:
+    """A counter of requests of a checkpointer, of a backend and of an idle CPU, of no requests, and of the backend's
+    pid."""
 
     def __init__(self, device: int, *, submitted: bool) -> None:
         del device, submitted
+        backend = Requests(1, 12, 8192, "R", 5)
+        self._taken = iter([[Requests(1, 11, 8192, "W", 3), backend, Requests(1, 0, 8192, "R", 1)], [], [backend]])
 
     def take(self) -> list[Requests]:
-        return [Requests(1, 11, 8192, "W", 3), Requests(1, 12, 8192, "R", 5)]
+        return next(self._taken)
 
     def lost(self) -> int:
-        """Had room for both."""
+        """Had room for all."""
         return 0
 
     def close(self) -> None:
@@ -54,18 +62,72 @@ class TwoRequests:
 @pytest.mark.parametrize("cluster", ["", "18/main"])
 def test_a_cluster_name_does_not_hide_the_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str) -> None:
     """Debian sets cluster_name, which every process then has before its role."""
+    reader = requests_of(tmp_path, monkeypatch, cluster)
+    assert roles_in(reader.read()) == {"checkpointer", "client backend", "kernel"}
+
+
+def test_a_pid_that_passed_to_another_program_is_not_the_backend_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = requests_of(tmp_path, monkeypatch)
+    reader.read()
+    reader.read()
+    (tmp_path / "12/stat").write_text(f"12 (tar) S 1 {' '.join(['0'] * 48)}\n")
+    found = reader.read()
+    assert (found["client backend"]["reads"], found["other programs"]["reads"]) == (5, 5)
+
+
+def requests_of(proc: Path, monkeypatch: pytest.MonkeyPatch, cluster: str = "") -> Reader:
+    """The instrument on a server with a checkpointer (11) and a backend (12), and a counter of their requests."""
 
     def volume(_: Path) -> tuple[int, bool]:
         return 1, False
 
-    monkeypatch.setattr(requests, "RequestCounter", TwoRequests)
+    monkeypatch.setattr(requests, "RequestCounter", SomeRequests)
     monkeypatch.setattr(requests, "volume_under", volume)
     before = f"{cluster}: " if cluster else ""
-    for pid, parent, title in ((11, 10, "checkpointer "), (12, 10, "app shop [local] idle")):
-        place = tmp_path / str(pid)
-        place.mkdir()
-        (place / "stat").write_text(f"{pid} (postgres) S {parent} {' '.join(['0'] * 48)}\n")
-        (place / "cmdline").write_text(f"postgres: {before}{title}")
-    target = Target(lambda name: [{name: cluster}], 180000, tmp_path, 10, None, proc=tmp_path)
-    found = requests.INSTRUMENT.open(target).read()
-    assert {item for item in found if item and "kB" not in item} == {"checkpointer", "client backend"}
+    for pid, title in ((11, "checkpointer "), (12, "app shop [local] idle")):
+        (proc / str(pid)).mkdir()
+        (proc / f"{pid}/stat").write_text(f"{pid} (postgres) S 10 {' '.join(['0'] * 48)}\n")
+        (proc / f"{pid}/cmdline").write_text(f"postgres: {before}{title}")
+    return requests.INSTRUMENT.open(Target(lambda name: [{name: cluster}], 180000, proc, 10, None, proc=proc))
+
+
+def roles_in(found: Reading) -> set[str]:
+    return {item for item in found if item and "kB" not in item}
+
+
+def test_a_kernel_without_batches_is_refused_before_anything_is_attached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux before 5.6. Locked memory, as which maps count before 5.11, has no limit meanwhile, if root may lift it."""
+    opened: list[int] = []
+    limits: list[int] = []
+
+    @contextmanager
+    def tracefs() -> Generator[Path]:
+        yield tmp_path
+
+    def create_map(*_: int) -> int:
+        limits.append(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+        return opened[-1]
+
+    def take(_: bpf.Taker) -> None:
+        raise OSError(22, "no batches")
+
+    monkeypatch.setattr(system_calls, "tracefs", tracefs)
+    monkeypatch.setattr(bpf, "create_map", create_map)
+    monkeypatch.setattr(bpf.Taker, "take", take)
+    before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    try:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        lifted = resource.RLIM_INFINITY
+    except (OSError, ValueError):
+        lifted = before[0]
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
+    with pytest.raises(OSError, match="no batches"):
+        RequestCounter(1)
+    assert set(limits) == {lifted}
+    assert resource.getrlimit(resource.RLIMIT_MEMLOCK) == before
+    assert not any(Path(f"/proc/self/fd/{descriptor}").exists() for descriptor in opened)

@@ -114,6 +114,21 @@ def test_a_view_that_stays_open_keeps_the_latest_reading_only() -> None:
     assert not recording.series()
 
 
+@pytest.mark.parametrize("problem", [psycopg.errors.QueryCanceled("timeout"), UnavailableError("no more")])
+def test_a_view_does_not_show_an_earlier_interval(problem: Exception) -> None:
+    clock = FakeClock()
+    problems = iter([None, None, problem])
+    sampler = Sampler(clock, keeps=False)
+    instrument = Counting(clock, problem=lambda: next(problems, None))
+    recording = sampler.add("counting", instrument, instrument.open(target(Path("/nowhere"))))
+    clock.time += 1
+    sampler.sample_now()
+    assert recording.latest
+    clock.time += 1
+    sampler.sample_now()
+    assert not recording.latest
+
+
 def test_the_cost_of_looking_is_measured_for_each() -> None:
     clock = FakeClock(until=103.5)
     sampler = sampling(clock, Counting(clock, cost=0.25), Counting(clock))
@@ -126,6 +141,7 @@ def test_the_cost_of_looking_is_measured_for_each() -> None:
     [
         (UnavailableError("no more"), "no more", 0),
         (PermissionError(13, "Permission denied"), "[Errno 13] Permission denied", 0),
+        (ValueError("b'?' is not a number"), "b'?' is not a number", 0),  # a kernel whose text is of another form
         (psycopg.OperationalError("the connection\nis lost"), "the connection is lost", 0),
         (psycopg.errors.QueryCanceled("timeout"), None, 1),
         (psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"), None, 1),
@@ -178,6 +194,18 @@ def test_without_the_final_reading_there_is_no_amount_of_the_whole_trial(problem
     (recording,) = sampler.recordings
     assert recording.off == off
     assert {one.metric: one.value for one in recording.observations(TrialWork(transactions=22))} == {"rate": 10.0}
+
+
+def test_without_a_reading_before_the_load_there_is_no_amount_of_the_whole_trial() -> None:
+    clock = FakeClock(until=102.5)
+    problems = iter([psycopg.errors.QueryCanceled("timeout")])
+    figures: tuple[Figure, ...] = (Total(READS, "reads"), Rate(Metric("rate", "reads a second", "1/s"), "reads"))
+    sampler = sampling(clock, Counting(clock, problem=lambda: next(problems, None), figures=figures))
+    sampler.run()
+    clock.time = 105.0
+    sampler.final(asks_server=False)
+    (recording,) = sampler.recordings
+    assert {one.metric: one.value for one in recording.observations(TrialWork())} == {"rate": 10.0}
 
 
 def test_the_thread_samples_until_it_is_stopped() -> None:

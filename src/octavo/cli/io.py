@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from octavo.cli.given import given, refuse_alone
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 
 if TYPE_CHECKING:
     from octavo.io.sweep import Sweep
@@ -166,9 +166,9 @@ def io(
         sweep, facts = sweep_of(request, progress.observe)
         try:
             run_sweep(sweep, progress.begin, facts, results)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OctavoError):
             progress.stop()
-            if results:
+            if any(result["status"] == "ok" for result in results):
                 show(sweep, facts)
             raise
     show(sweep, facts)

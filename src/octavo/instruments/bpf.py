@@ -6,8 +6,10 @@ and calls: kernel Documentation/bpf/standardization/instruction-set.rst and incl
 
 import ctypes
 import re
+import resource
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +75,19 @@ def offsets(format_file: Path) -> dict[str, int]:
     """The offsets of a tracepoint's fields in its record. Raises OSError if the tracepoint does not exist."""
     fields = re.findall(r"field:[^;]*?(\w+)(?:\[\d*\])?;\s*offset:(\d+);", format_file.read_text())
     return {name: int(offset) for name, offset in fields}
+
+
+@contextmanager
+def memory_unlimited() -> Generator[None]:
+    """No limit on locked memory, as which maps and programs count before Linux 5.11, while they are created: root often
+    has 64 kB (getrlimit(2), RLIMIT_MEMLOCK). Unchanged without CAP_SYS_RESOURCE."""
+    before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
 
 
 def create_map(kind: int, key_bytes: int, value_bytes: int, entries: int) -> int:

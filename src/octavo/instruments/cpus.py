@@ -36,12 +36,16 @@ class Cpus:
         except OSError as error:
             raise UnavailableError(f"/proc/stat cannot be read: {error.strerror}") from error
 
-        def read() -> Reading:
-            return parse(file.read())
-
-        if not read():
+        latest = dict(parse(file.read()))
+        if not latest:
             file.close()
             raise UnavailableError("/proc/stat has no line of a single CPU")
+
+        def read() -> Reading:
+            # One that is offline has no line: it keeps its counters, so that it does not begin at zero when it is back.
+            latest.update({name: times for name, times in parse(file.read()).items() if name in latest})
+            return dict(latest)
+
         return Reader(read, file.close)
 
 

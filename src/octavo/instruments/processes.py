@@ -11,7 +11,7 @@ not in RssShmem.
 
 from dataclasses import dataclass
 
-from octavo.host.process_table import child_pids, title_of
+from octavo.host.process_table import child_pids, read_process, title_of
 from octavo.host.procfs import ProcFile, descriptors_to_spare, number_after
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Gauge, Rate, Reading
@@ -90,7 +90,10 @@ class _Family:
         """One reading of all processes."""
         pids = {self._root, *self._child_pids()}
         for pid in self._members.keys() - pids:
-            self._bury(pid)
+            if self._is_child(pid):
+                pids.add(pid)
+            else:
+                self._bury(pid)
         rows: dict[str | None, list[_Row]] = {None: []}
         for pid in pids:
             if (row := self._look(pid)) is not None:
@@ -117,6 +120,12 @@ class _Family:
         if self._children is not None:
             return [int(pid) for pid in self._children.read().split()]
         return child_pids(self._root, self._proc)
+
+    def _is_child(self, pid: int) -> bool:
+        """Whether a process is one although the list lacks it, as it may while others end (proc_tid_children(5)). Its
+        counters would be added to those of ended processes, and again when it is listed the next time."""
+        process = read_process(pid, self._proc)
+        return process is not None and process.parent == self._root
 
     def _look(self, pid: int) -> _Row | None:
         """The process's numbers, or None if it has ended in the meantime."""

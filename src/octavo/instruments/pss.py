@@ -16,6 +16,7 @@ from octavo.observation import Metric
 
 _KB = 1024.0
 _BUDGET_SHARE = 0.001
+_SHMEM = b"\nPss_Shmem:"  # not in every kernel that has the file: it came later than Pss
 
 
 class Pss:
@@ -39,12 +40,10 @@ class Pss:
 
         def sums() -> Reading:
             texts = read()
-            return {
-                None: {
-                    "pss": float(sum(number_after(text, b"\nPss:") for text in texts)),
-                    "shmem": float(sum(number_after(text, b"\nPss_Shmem:") for text in texts)),
-                }
-            }
+            found = {"pss": float(sum(number_after(text, b"\nPss:") for text in texts))}
+            if any(_SHMEM in text for text in texts):
+                found["shmem"] = float(sum(number_after(text, _SHMEM) for text in texts))
+            return {None: found}
 
         return Reader(sums)
 

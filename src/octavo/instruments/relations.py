@@ -25,7 +25,8 @@ class Relations:
             found: list[Observation] = []
             for row in server.query("relations"):
                 found.append(observe(_BYTES, row["bytes"], item=row["item"]))
-                if growth := row["bytes"] - before.get(row["item"], 0.0):
+                # One that is among the largest only now has not grown by all of its size.
+                if growth := row["bytes"] - before.get(row["item"], row["bytes"]):
                     found.append(observe(_GROWTH, growth, item=row["item"]))
             return found
 

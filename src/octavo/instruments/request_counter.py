@@ -44,15 +44,16 @@ class RequestCounter:
         self._descriptors: list[int] = []
         self._programs: list[int] = []
         try:
-            if measured:
-                with suppress(OSError):  # not possible before 5.8
-                    self._keep(bpf.enable_statistics())
-            counts = self._keep(bpf.create_map(bpf.HASH, _KEY.size, _VALUE.size, most))
-            self._lost = self._keep(bpf.create_map(bpf.ARRAY, _INDEX.size, _VALUE.size, 1))
-            owners = self._keep(bpf.create_map(bpf.LRU_HASH, _OWNER_KEY_BYTES, _OWNER_BYTES, _MOST_ENTRIES))
-            self._names = self._keep(bpf.create_map(bpf.LRU_HASH, 4, _NAME_BYTES, _MOST_ENTRIES))
-            self._taker = bpf.Taker(counts, _KEY, _VALUE, most)
-            with system_calls.tracefs() as directory:
+            with bpf.memory_unlimited(), system_calls.tracefs() as directory:
+                if measured:
+                    with suppress(OSError):  # not possible before 5.8
+                        self._keep(bpf.enable_statistics())
+                counts = self._keep(bpf.create_map(bpf.HASH, _KEY.size, _VALUE.size, most))
+                self._lost = self._keep(bpf.create_map(bpf.ARRAY, _INDEX.size, _VALUE.size, 1))
+                owners = self._keep(bpf.create_map(bpf.LRU_HASH, _OWNER_KEY_BYTES, _OWNER_BYTES, _MOST_ENTRIES))
+                self._names = self._keep(bpf.create_map(bpf.LRU_HASH, 4, _NAME_BYTES, _MOST_ENTRIES))
+                self._taker = bpf.Taker(counts, _KEY, _VALUE, most)
+                self.take()  # refused before Linux 5.6: here, and not at the first reading
                 block = directory / "events/block"
                 if submitted:
                     event = block / "block_bio_queue"

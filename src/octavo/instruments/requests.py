@@ -5,6 +5,7 @@ programs of our own (`request_programs.py`). A request counts when it is issued,
 process that started it; writeback is the kernel's. Needs root.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 from octavo.host.block_devices import device_under
@@ -51,7 +52,9 @@ class DeviceRequests:
         total: dict[str | None, dict[str, float]] = {}
 
         def read() -> Reading:
-            for requests in counter.take():
+            taken = counter.take()
+            roles.keep({requests.pid for requests in taken})
+            for requests in taken:
                 direction = _direction(requests.kind)
                 if requests.size and direction is not None:
                     _add(total, roles.of(requests.pid), direction, requests)
@@ -92,7 +95,7 @@ def _direction(kind: str) -> str | None:
 
 
 class _Roles:
-    """The roles of processes; each is determined once."""
+    """The roles of processes; each is determined once while it makes requests, for its pid passes to others later."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -108,7 +111,13 @@ class _Roles:
                 self._known[pid] = role
         return role or OTHERS
 
+    def keep(self, pids: Collection[int]) -> None:
+        """Forgets all processes but these."""
+        self._known = {pid: role for pid, role in self._known.items() if pid in pids}
+
     def _ask(self, pid: int) -> str | None:
+        if pid == 0:
+            return KERNEL  # an idle CPU, in an interrupt
         process = read_process(pid, self._target.proc)
         if process is None:
             return GONE

@@ -55,7 +55,8 @@ class _Track:
 @dataclass(slots=True)
 class Recording:
     """The readings of one instrument so far. `off` is the reason why it is no longer read, `missed` counts refused
-    readings, and `complete` says that the last reading is the final one.
+    readings, `based` says that the first reading was taken before the load, and `complete` that the last one is the
+    final one, too.
 
     Unless it `keeps` them there is only the latest reading: for a view that may be open for weeks.
     """
@@ -69,6 +70,7 @@ class Recording:
     samples: int = 0
     missed: int = 0
     off: str | None = None
+    based: bool = False
     complete: bool = False
     first: Reading | None = None
     first_at: float = 0.0
@@ -85,15 +87,16 @@ class Recording:
         """Takes a reading. The final one is only for the counters, because its gauges belong to a server without
         load."""
         before = clock.cpu()
+        self.latest = []  # without a reading a view shows none, instead of those of an earlier interval
         try:
             reading, at = self.reader.read(), clock.now()
             self._keep(reading, at, began, final=final)
-            self.complete = final
+            self.complete = final and self.based
         except UnavailableError as error:
             self.off = str(error)
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):  # by a timeout: it was too busy
             self.missed += 1
-        except (OSError, psycopg.Error) as error:
+        except (OSError, ValueError, psycopg.Error) as error:
             self.off = one_line(error)
         self.cpu_seconds += clock.cpu() - before
 
@@ -102,7 +105,7 @@ class Recording:
         if final:
             figures = [figure for figure in figures if not isinstance(figure, Gauge)]
         if self.last is None or self.first is None:
-            self.first, self.first_at = reading, at
+            self.first, self.first_at, self.based = reading, at, not self.missed
             if self._counts:  # taken before the load begins: the base of the counters
                 figures = []
         self.latest = list(points(figures, self.last or {}, reading, at - self.last_at))
@@ -122,7 +125,8 @@ class Recording:
 
     def observations(self, work: TrialWork) -> list[Observation]:
         """The observations of the whole trial: counters from the first to the last reading, gauges over their
-        samples. Amounts of the whole trial need the final reading: without it they would be those of a part."""
+        samples. Amounts of the whole trial need the first reading before the load and the final one: without them they
+        would be those of a part."""
         if self.first is None or self.last is None:
             return []
         figures = [one for one in self.instrument.figures if self.complete or isinstance(one, Gauge | Rate | Ratio)]

@@ -12,6 +12,7 @@ from octavo.io.sweep import Sweep
 from octavo.io.target import prepare, with_segments
 from octavo.units import format_size, size_option
 
+_SECTOR = 512  # of the engine: every block is a multiple
 _BLOCK = 8192  # PostgreSQL's default; a server's own is taken with --from-query
 _MAX_REQUEST = 128 * 1024  # io_combine_limit's default (PostgreSQL 17 and later)
 _MOST_LIST = 256 * 1024**2
@@ -77,6 +78,8 @@ def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, 
     block = size_option("--block", request.block) if request.block else server_block or _BLOCK
     if block == 0:
         raise UsageError(f"--block {request.block}: it must be above 0, such as 8kB")
+    if block % _SECTOR:
+        raise UsageError(f"--block {request.block} is not a multiple of {_SECTOR}B; take one, such as 8kB")
     run = request.run if request.run is not None else 1 if request.pattern in ("random", "strided") else _RUN
     # A wrong size is found before --make has written a file that may be large.
     make_bytes = size_option("--make", request.make) if request.make else None

@@ -20,6 +20,8 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999, 
 # Of a cold start, this share of the files may be cached after all before it is said.
 _STILL_COLD = 0.01
 _ALL_WARM = 0.99
+# Of what is read past the page cache, or into an empty one, the device delivers all: this share at least.
+_FROM_DEVICE = 0.5
 
 
 class RefusedError(UsageError):
@@ -168,7 +170,15 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
     if not job.write and (allocated := allocated_share(job.paths)) < MOSTLY_ALLOCATED:
         notes.append(f"{allocated:.0%} of the files is allocated: holes and compressed data need no device")
-    if outcome.laps > 1:
+    if not notes and not job.write and (job.direct or job.cache == "cold") and outcome.device is not None:
+        delivered = outcome.device[1] / (outcome.blocks * job.block)
+        if delivered < _FROM_DEVICE:
+            notes.append(
+                f"the device's counters show only {delivered:.0%} of what was read: the file has space that was "
+                "reserved and never written (fallocate), which needs no device, or the kernel does not count this "
+                "device; compare with a file of --make"
+            )
+    if outcome.laps > 1 and job.cache == "cold":
         did = "written" if job.write else "read"
         notes.append(f"the files were {did} {outcome.laps} times, cold each time; use a larger file")
     return notes

@@ -4,9 +4,9 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Barrier,
+        RwLock,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, RecvTimeoutError},
+        mpsc::{self, RecvTimeoutError, Sender},
     },
     thread,
     time::Duration,
@@ -174,10 +174,12 @@ struct Done {
 }
 
 /// One thread's lap: everything is prepared before the threads start together, and freed after the timing has ended.
-fn work(task: &Task<'_>, nanoseconds: u64, barrier: &Barrier) -> Done {
+/// It is `ready` when that sender is gone, and begins when the `gate` is open.
+fn work(task: &Task<'_>, nanoseconds: u64, ready: Sender<()>, gate: &RwLock<()>) -> Done {
     let engine = Engine::prepare(task.job, task.files);
     let mut tally = Tally::new();
-    barrier.wait();
+    drop(ready);
+    drop(gate.read());
     let (cpu, begun) = (clock::thread_cpu(), clock::now());
     let deadline = begun.saturating_add(nanoseconds);
     let (result, engine) = match engine {
@@ -204,7 +206,8 @@ fn lap(
 ) -> Result<(), Error> {
     let stop = AtomicBool::new(false);
     let counters: Vec<Counter> = (0..job.threads).map(|_| Counter::default()).collect();
-    let barrier = Barrier::new(job.threads as usize + 1);
+    let gate = RwLock::new(());
+    let (ready, all_ready) = mpsc::channel();
     let (sender, receiver) = mpsc::channel();
     let blocks_left = job
         .blocks
@@ -219,7 +222,9 @@ fn lap(
     };
     let mut done: Vec<Done> = Vec::with_capacity(counters.len());
 
-    let (device_before, helpers) = thread::scope(|scope| {
+    let (device_before, helpers, not_started) = thread::scope(|scope| {
+        let closed = gate.write();
+        let mut not_started = None;
         for (thread, counter) in (0..).zip(&counters) {
             let share = Share {
                 thread,
@@ -236,15 +241,21 @@ fn lap(
                 stop: &stop,
                 counter,
             };
-            let (sender, barrier) = (sender.clone(), &barrier);
-            scope.spawn(move || {
+            let (sender, ready, gate) = (sender.clone(), ready.clone(), &gate);
+            let spawned = thread::Builder::new().spawn_scoped(scope, move || {
                 // The receiver is gone only if the caller is unwinding.
-                let _ = sender.send(work(&task, time_left, barrier));
+                let _ = sender.send(work(&task, time_left, ready, gate));
             });
+            if let Err(source) = spawned {
+                stop.store(true, Ordering::Relaxed);
+                not_started = Some(source);
+                break;
+            }
         }
-        drop(sender);
+        drop((sender, ready));
         let device_before = device_work(&files.devices());
-        barrier.wait();
+        while all_ready.recv().is_ok() {} // nothing is sent: it ends when every thread has dropped its sender
+        drop(closed);
         let helpers = CpuOfOthers::begin();
         let begun = clock::now();
         while done.len() < counters.len() {
@@ -267,9 +278,17 @@ fn lap(
                 }
             }
         }
-        (device_before, helpers.end())
+        (device_before, helpers.end(), not_started)
     });
 
+    if let Some(source) = not_started {
+        return Err(Error::Refused {
+            path: files.files()[0].path.clone(),
+            action: format!("start {} threads", job.threads),
+            source,
+            way_out: "use fewer --threads, or raise the limit on processes (ulimit -u, or pids.max of the control group)",
+        });
+    }
     let begun = done.iter().map(|one| one.begun).min().unwrap_or_default();
     let ended = done.iter().map(|one| one.ended).max().unwrap_or_default();
     let mut of_lap = Tally::new();

@@ -34,12 +34,29 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn prepare(job: &Job, files: &FileSet, depth: u32) -> Result<Self, Error> {
-        let ring = new_ring(depth).map_err(|source| match source.raw_os_error() {
-            Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE) => {
-                files.files()[0].refused("io_uring_setup", 0, source)
+        let ring = new_ring(depth).map_err(|source| {
+            let way_out = match source.raw_os_error() {
+                Some(libc::ENOMEM) => {
+                    "use fewer --threads or a lower --depth, or raise the limit on locked memory (ulimit -l), as which rings \
+                     count before Linux 5.12"
+                }
+                Some(libc::EMFILE | libc::ENFILE) => {
+                    "use fewer --threads, or raise the limit on open files (ulimit -n)"
+                }
+                _ => return Error::NoIoUring(source),
+            };
+            Error::Refused {
+                path: files.files()[0].path.clone(),
+                action: "io_uring_setup".into(),
+                source,
+                way_out,
             }
-            _ => Error::NoIoUring(source),
         })?;
+        // New in Linux 5.6, as the operations used here, which older kernels refuse like a request that is not aligned.
+        if !ring.params().is_feature_rw_cur_pos() {
+            let source = std::io::Error::from_raw_os_error(libc::ENOSYS);
+            return Err(Error::NoIoUring(source));
+        }
         let block = usize::try_from(job.block).expect("Job::check limits buffers");
         let room = block * usize::try_from(job.most_blocks()).expect("Job::check limits buffers");
         let idle = Slot {
@@ -100,7 +117,7 @@ impl Ring {
                 result = result.and(Err(error));
                 going = false;
             }
-            if task.job.verify || task.job.write {
+            if task.job.verify {
                 time = now();
             }
             going &= task.goes_on(tally, time, deadline);
@@ -117,15 +134,17 @@ impl Ring {
         let buffer = &mut self.buffer[index * self.room..][..request.span as usize * self.block];
         let file = Fd(place.file.file.as_raw_fd());
         let length = u32::try_from(buffer.len()).expect("Job::check limits buffers");
-        let entry = if task.job.write {
+        let (entry, began) = if task.job.write {
             stamp::write(buffer, place.offset, task.seed);
-            opcode::Write::new(file, buffer.as_ptr(), length)
+            let entry = opcode::Write::new(file, buffer.as_ptr(), length)
                 .offset(place.offset)
-                .build()
+                .build();
+            (entry, now()) // as with pwrite(2), without the time of making its contents
         } else {
-            opcode::Read::new(file, buffer.as_mut_ptr(), length)
+            let entry = opcode::Read::new(file, buffer.as_mut_ptr(), length)
                 .offset(place.offset)
-                .build()
+                .build();
+            (entry, began)
         };
         self.slots[index] = Slot { request, began };
         // SAFETY: only this slot uses the buffer until its completion is reaped, `work` does not return before that,
