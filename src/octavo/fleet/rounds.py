@@ -154,10 +154,11 @@ class FleetRounds:
             return None
         playing = self._playing()
         if not playing:
-            why = "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in self._members.values())
-            raise HostError(f"no host of the fleet is left ({why or 'none joined'})")
+            raise HostError(f"no host of the fleet is left ({self._lost_hosts() or 'none joined'})")
         if endings:
             return min(endings, key=("budget", "rounds", "decided").index)
+        if not any(host.state == "beginning" for host in self._members.values()):
+            raise HostError(f"no host is left that can run the undecided cells ({self._lost_hosts()})")
         return None
 
     def _hand_out_to(self, host: Member, most: int, endings: set[Ending]) -> None:
@@ -177,7 +178,7 @@ class FleetRounds:
             if cells:
                 self._report_round(number)
                 self._ask(host, number, cells)
-            elif host.asked:
+            elif host.asked or not self._rounds_end():
                 break
             else:  # this host can run none of the undecided cells
                 host.round = number
@@ -192,12 +193,11 @@ class FleetRounds:
 
     def _next_part(self, host: Member, number: int) -> tuple[list[Cell], Ending | None]:
         undecided = self._still_open()
-        mine = [cell for cell in self._cells if cell.id not in (host.cannot or {}) and cell.id not in self._skipped]
         if not undecided:
             return [], "decided"
         if self._plan.last_round is not None and number > self._plan.last_round:
             return [], "rounds"
-        going_on = with_their_baselines(mine, undecided)
+        going_on = with_their_baselines(self._runnable(host), undecided)
         if self._plan.budget is not None and number > 1 and going_on and not self._has_begun(host, number):
             left = self._left_after(host, going_on)
             if left is None:
@@ -205,6 +205,23 @@ class FleetRounds:
             if left < 0:
                 return [], "budget"
         return going_on, None
+
+    def _runnable(self, host: Member) -> list[Cell]:
+        return [cell for cell in self._cells if cell.id not in (host.cannot or {}) and cell.id not in self._skipped]
+
+    def _rounds_end(self) -> bool:
+        """Whether rounds in which a host has nothing to measure come to an end: at the plan's last one, or because a
+        host that takes part measures the undecided cells."""
+        if self._plan.last_round is not None:
+            return True
+        undecided = self._still_open()
+        return any(with_their_baselines(self._runnable(host), undecided) for host in self._playing())
+
+    def _lost_hosts(self) -> str:
+        """The hosts without which the run continues, each with the reason."""
+        playing = self._playing()
+        lost = [host for host in self._members.values() if host not in playing]
+        return "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in lost)
 
     def _still_open(self) -> frozenset[str]:
         complete = self._complete

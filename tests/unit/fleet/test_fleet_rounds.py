@@ -118,6 +118,7 @@ class Fleet:
     def __init__(self, *names: str) -> None:
         self.hosts = FakeHosts(names)
         self.expected = names
+        self.plan = PLAN
         self.stored: list[TrialRecord] = []
         self.commits = 0
         self.told: list[Event] = []
@@ -141,7 +142,7 @@ class Fleet:
     def rounds(self) -> FleetRounds:
         numbers = {name: number for number, name in enumerate(self.expected, 1)}
         return FleetRounds(
-            "run", PLAN, CELLS, 7, numbers, self.hosts, self.hosts, list(self.stored), self.commit, self.undecided,
+            "run", self.plan, CELLS, 7, numbers, self.hosts, self.hosts, list(self.stored), self.commit, self.undecided,
             self.hosts, self.told.append, patience=60.0,
         )  # fmt: skip
 
@@ -328,6 +329,18 @@ def test_without_any_host_left_the_run_cannot_go_on() -> None:
     fleet = Fleet("a")
     fleet.hosts.full = {"a"}
     with pytest.raises(HostError, match=r"no host of the fleet is left \(a: the disk is full"):
+        fleet.work()
+
+
+def test_cells_that_only_a_lost_host_can_run_do_not_keep_the_run_going() -> None:
+    """The other host had empty rounds without end: with a budget there is no last one."""
+    compared = next(cell.id for cell in CELLS if not cell.baseline and not cell.control)
+    fleet = Fleet("a", "b")
+    fleet.plan = PLAN.model_copy(update={"budget": "1h"})
+    fleet.undecided = lambda trials: {compared: 1.0}
+    fleet.hosts.cannot = {"b": {compared: "no root"}}
+    fleet.hosts.full = {"a"}
+    with pytest.raises(HostError, match=r"can run the undecided cells \(a: the disk is full\)"):
         fleet.work()
 
 
