@@ -91,3 +91,18 @@ def test_where_nobody_listens_is_an_error_at_once(monkeypatch: pytest.MonkeyPatc
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(HostError, match=re.escape(f"{address} does not respond: Connection refused")):
             connect(address, None)
+
+
+def test_a_name_that_no_host_can_have_is_an_error() -> None:
+    with pytest.raises(HostError, match=r"the scheduler at a\.\.b:8786 does not respond"):
+        connect("a..b:8786", None)
+
+
+def test_a_host_does_not_listen_where_the_scheduler_cannot_reach_it() -> None:
+    """Debian gives a host's own name the address 127.0.1.1."""
+    from octavo.fleet.servers import refuse_loopback
+
+    with pytest.raises(HostError, match=r"localhost is .* on this host, .* listen = "):
+        refuse_loopback("localhost:8790", "192.0.2.1:8786")
+    refuse_loopback("localhost:8790", "127.0.0.1:8786")
+    refuse_loopback("192.0.2.7:8790", "192.0.2.1:8786")
