@@ -71,7 +71,7 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("doctor", "--compare", "a", "b", "--format", "md"), "--compare has no --format md; use --format text"),
         (("doctor", "--watch", "10", "--format", "html"), "--watch has no --format html; use --format text or json"),
         (("doctor", "--explain", "all", "--dsn", ""), "--dsn has no effect with --explain; leave it out"),
-        (("doctor", "--compare", "a", "b", "--fail-on", "note"), "--fail-on has no effect with --compare; leave it out"),
+        (("doctor", "--compare", "a", "b", "--verbose"), "--verbose has no effect with --compare; leave it out"),
         (("doctor", "--watch", "10", "--interval", "5s"), "--interval has no effect with --watch; leave it out"),
         (("doctor", "--watch", "10", "--fail-on", "note"), "--fail-on has no effect with --watch; leave it out"),
         (("report", "last", "--series"), "--series has no effect without --format json"),

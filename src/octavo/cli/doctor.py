@@ -139,8 +139,8 @@ def _check_format(format: DoctorFormat, *, explain: bool, compare: bool, watch: 
     both = (DoctorFormat.text, DoctorFormat.json)
     allowed = {"--explain": (explain, (DoctorFormat.text, DoctorFormat.md)), "--compare": (compare, both),
                "--watch": (watch, both)}  # fmt: skip
-    for option, (given, formats) in allowed.items():
-        if given and format not in formats:
+    for option, (is_given, formats) in allowed.items():
+        if is_given and format not in formats:
             raise UsageError(f"{option} has no --format {format.value}; use --format {' or '.join(formats)}")
 
 
