@@ -20,6 +20,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from octavo.errors import HostError
 from octavo.fleet import certificates, workshop
+from octavo.fleet.identity import package_digest
 from octavo.fleet.launch import scheduler_scratch
 from octavo.fleet.listener import guard
 from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
@@ -113,6 +114,7 @@ def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]
     """Runs the worker of this host until a KeyboardInterrupt. Measures in this thread, which must be the main one.
     Raises HostError when the scheduler could not reach it."""
     refuse_loopback(listen, scheduler)
+    package_digest()  # of what runs here: an update may replace the files while the worker waits for a run
     quiet()
     guard()
     address, port = split_address(listen)
