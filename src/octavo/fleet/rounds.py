@@ -165,8 +165,9 @@ class FleetRounds:
         """Gives a host parts until `most` are queued on it. Adds the reason to `endings` when there are no more."""
         while host.state == "ready" and len(host.asked) < most:
             if host.again:
-                number, cells, part = host.again.popleft()
-                self._ask(host, number, cells, part)
+                number, failed, part = host.again.popleft()
+                if able := [cell for cell in failed if cell.id not in (host.cannot or {})]:
+                    self._ask(host, number, able, part)
                 continue
             number = 1 + max([host.round, *(one.order.round for one in host.asked if one.order.part is None)])
             if number > self._complete + 1 + _AHEAD:

@@ -278,6 +278,22 @@ def test_what_failed_is_measured_again_on_its_host_with_its_baseline() -> None:
     assert {trial.part for trial in new}.isdisjoint({trial.part for trial in fleet.stored[:before]})
 
 
+def test_what_a_host_cannot_run_any_more_is_not_repeated_there() -> None:
+    fleet = Fleet("a", "b")
+    compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
+    fleet.hosts.bad = {("b", 2, compared.id)}
+    fleet.work()
+    before = len(fleet.stored)
+    fleet.hosts.events = deque([Came("a"), Came("b")])
+    fleet.hosts.outbox = {"a": [], "b": []}
+    fleet.hosts.box = "again"
+    fleet.hosts.cannot = {"b": {compared.id: "it needs 7 huge pages"}}
+    again = fleet.rounds()
+    again.retry()
+    again.work()
+    assert compared.id not in {trial.cell for trial in fleet.stored[before:]}
+
+
 def test_what_fails_everywhere_round_after_round_is_told_once() -> None:
     fleet = Fleet("a", "b")
     compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
