@@ -74,7 +74,12 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("doctor", "--compare", "a", "b", "--verbose"), "--verbose has no effect with --compare; leave it out"),
         (("doctor", "--watch", "10", "--interval", "5s"), "--interval has no effect with --watch; leave it out"),
         (("doctor", "--watch", "10", "--fail-on", "note"), "--fail-on has no effect with --watch; leave it out"),
-        (("costs", "calibrate", "--cache", "warm", "--size", "1GB"), "--size has no effect with --cache warm; leave it"),
+        (("costs", "calibrate", "--cache", "warm", "--size", "1GB"), "--size has no effect with --cache warm"),
+        (
+            ("trace", "record", "-o", "t", "--counters", "--max-overhead", "1%"),
+            "--max-overhead has no effect with --counters",
+        ),
+        (("trace", "-o", "t", "--counters", "--max-overhead", "1%"), "--max-overhead has no effect with --counters"),
         (("report", "last", "--series"), "--series has no effect without --format json"),
         (("run", "--resume", "last", "--rounds", "3"), "leave out all but --budget, --fleet and --scheduler"),
         (("watch", "--interval", "soon"), "--interval: 'soon' is not a duration"),
