@@ -33,6 +33,9 @@ class ShortOfPages:
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         self._short = {LACKING}
 
+    def loads_there(self, _: Sequence[Cell]) -> dict[str, str]:
+        return {}
+
     def close(self) -> None:
         pass
 
