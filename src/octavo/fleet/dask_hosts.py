@@ -6,6 +6,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, Queue
 from typing import Any, Self
 
@@ -226,8 +227,12 @@ class DaskHosts:
         }
         # A host that answers at once is not a minute behind because another one does not.
         ready: dict[str, float] = {}
+
+        def note(host: str, _: Any) -> None:
+            ready[host] = time.time()
+
         for host, future in asked.items():
-            future.add_done_callback(lambda _, host=host: ready.setdefault(host, time.time()))
+            future.add_done_callback(partial(note, host))
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
         with contextlib.suppress(Exception), self._client.as_current():
             _wait(list(asked.values()), timeout=_LAST_WORDS_SECONDS)
