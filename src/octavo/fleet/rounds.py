@@ -300,8 +300,10 @@ class FleetRounds:
                 self._came(host)
             case Left():
                 if host.state != "refused":
-                    self._notify(Notice(f"{host.name} does not respond"))
-                    host.state, host.since = "away", self._clock.now()
+                    if not host.failing:
+                        self._notify(Notice(f"{host.name} does not respond"))
+                        host.since, host.failing = self._clock.now(), True
+                    host.state = "away"
                 self._forget(host)
             case Began():
                 if why := self._crew.began(host.name, event.report):
@@ -309,7 +311,7 @@ class FleetRounds:
                 else:
                     if not host.expected:  # the others went on while it prepared
                         host.round = max(host.round, self._complete_now())
-                    host.state, host.cannot, host.expected = "ready", event.report.cannot, True
+                    host.state, host.cannot, host.expected, host.failing = "ready", event.report.cannot, True, False
             case Delivered():
                 self._delivered(host, event)
             case Refused():
@@ -347,7 +349,9 @@ class FleetRounds:
 
     def _drop_unreachable(self) -> None:
         for host in self._members.values():
-            if host.state == "away" and host.expected and self._clock.now() - host.since > self._patience:
+            # One that comes back again and again, and is lost before it is ready, is away as well.
+            is_away = host.state == "away" or (host.state == "beginning" and host.failing)
+            if is_away and host.expected and self._clock.now() - host.since > self._patience:
                 host.expected = False
                 self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
 

@@ -333,6 +333,24 @@ def test_a_host_that_comes_back_in_time_goes_on_with_its_part() -> None:
     assert sorted(fleet.places()) == whole(1, 2)
 
 
+def test_a_host_that_is_lost_whenever_it_begins_is_done_without_after_a_while() -> None:
+    """The others waited for it for ever: its worker is started again, and its patience began anew, each time."""
+    fleet = Fleet("a", "b")
+    begin = fleet.hosts.begin
+
+    def dies(numbers: Mapping[str, int]) -> None:
+        begin({host: number for host, number in numbers.items() if host != "b"})
+        if "b" in numbers:
+            fleet.hosts.time += 20
+            fleet.hosts.events += [Left("b"), Came("b")]
+
+    fleet.hosts.begin = dies
+    assert fleet.work().ending == "rounds"
+    assert sorted(fleet.places()) == whole(1)
+    assert fleet.notices().count("b does not respond") == 1
+    assert "b has not responded for too long: the run continues without it" in fleet.notices()
+
+
 def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
     fleet = Fleet("a", "b")
     fleet.hosts.full = {"b"}
