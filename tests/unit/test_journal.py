@@ -267,3 +267,15 @@ def test_a_journal_that_was_taken_for_a_dead_ones_is_begun_anew(home: Path, monk
         assert len(taken) == 1
         assert journal.path.exists()
     assert list((home / "journal").iterdir()) == []
+
+
+def test_a_user_without_a_name_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as any user. PostgreSQL says itself that its initdb needs one."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(os, "getegid", lambda: 54321)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert children.server_account() == children.Account("user 12345", 12345, 54321)

@@ -70,6 +70,16 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("doctor", "--explain", "all", "--format", "html"), "--explain has no --format html; use --format text or md"),
         (("doctor", "--compare", "a", "b", "--format", "md"), "--compare has no --format md; use --format text"),
         (("doctor", "--watch", "10", "--format", "html"), "--watch has no --format html; use --format text or json"),
+        (("doctor", "--explain", "all", "--dsn", ""), "--dsn has no effect with --explain; leave it out"),
+        (("doctor", "--compare", "a", "b", "--verbose"), "--verbose has no effect with --compare; leave it out"),
+        (("doctor", "--watch", "10", "--interval", "5s"), "--interval has no effect with --watch; leave it out"),
+        (("doctor", "--watch", "10", "--fail-on", "note"), "--fail-on has no effect with --watch; leave it out"),
+        (("costs", "calibrate", "--cache", "warm", "--size", "1GB"), "--size has no effect with --cache warm"),
+        (
+            ("trace", "record", "-o", "t", "--counters", "--max-overhead", "1%"),
+            "--max-overhead has no effect with --counters",
+        ),
+        (("trace", "-o", "t", "--counters", "--max-overhead", "1%"), "--max-overhead has no effect with --counters"),
         (("report", "last", "--series"), "--series has no effect without --format json"),
         (("run", "--resume", "last", "--rounds", "3"), "leave out all but --budget, --fleet and --scheduler"),
         (("watch", "--interval", "soon"), "--interval: 'soon' is not a duration"),
@@ -152,6 +162,14 @@ def test_a_scale_that_pgbench_may_not_have_is_refused_in_a_line() -> None:
         assert finished.returncode == 2
         (line,) = finished.stderr.splitlines()
         assert line.startswith("octavo: invalid value for '--scale'") and "1000000" in line, line
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_number_of_threads_beyond_an_integer_is_refused_in_a_line() -> None:
+    finished = octavo("predict", "shop.octrace", "--threads", "9" * 30)
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("octavo: invalid value for '--threads'"), line
 
 
 def test_the_version_is_printed() -> None:

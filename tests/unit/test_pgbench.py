@@ -1,3 +1,5 @@
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,7 @@ from octavo.lab.validity import first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import Thresholds
 from octavo.workload_support.pgbench_client import parse, scripts
+from octavo.workloads import custom
 from octavo.workloads.base import WorkloadResult
 
 # The output of pgbench of PostgreSQL 18.
@@ -97,3 +100,17 @@ def test_scripts_of_a_workloads_own_are_files_with_weights(journal: Journal, acc
             ("SELECT 1;", "1"),
         ]
     assert not any(Path(path).exists() for path, _ in found)
+
+
+def test_an_at_sign_in_the_name_of_a_users_script_is_no_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pgbench refused the file: invalid weight specification."""
+
+    @contextmanager
+    def lent(paths: Sequence[Path], *_: object) -> Generator[list[Path], None, None]:
+        yield [tmp_path / path.name for path in paths]
+
+    monkeypatch.setattr(custom.files, "lent", lent)
+    server: Any = SimpleNamespace(journal=None, account=None)
+    levels = {"archive": "/x/a.dump", "script": "/x/at@home.sql + /x/b.sql@3"}
+    with custom._lent_scripts(server, levels) as what:  # pyright: ignore[reportPrivateUsage]
+        assert what == [f"--file={tmp_path}/at@home.sql@1", f"--file={tmp_path}/b.sql@3"]

@@ -59,8 +59,11 @@ def calibrate(
     except UsageError as error:
         raise UsageError(f"--device {device}: {error}") from None
     request = CalibrationRequest(check_size("--size", size), rounds, cache is CacheState.cold)
+    options = given(context)
+    if "size" in options and not request.cold:
+        raise UsageError("--size has no effect with --cache warm; leave it out")
     if dsn is not None:
-        own = {option for name, option in given(context).items() if name in ("data_block", "device", "pg")}
+        own = {option for name, option in options.items() if name in ("data_block", "device", "pg")}
         if own:
             raise UsageError(
                 f"the server of --dsn has its own device, data block and version; leave out {', '.join(sorted(own))}"

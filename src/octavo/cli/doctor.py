@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octavo.cli.given import refuse_alone
+from octavo.cli.given import given, refuse_alone
 
 if TYPE_CHECKING:
     from octavo.doctor.examine import ExaminedServer
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _MOST_OF_A_CORE = 0.01
+# The options that these ones use besides themselves.
+_USED_WITH = {"explain": {"format"}, "compare": {"format"}, "watch": {"dsn", "hosts", "format"}}
 
 
 class DoctorFormat(StrEnum):
@@ -100,6 +102,7 @@ def doctor(
         refuse_alone(context, {"shared_buffers": "--before-start"})
     if watch is not None and (before_start or any(one is not None for one in (pgdata, binary, facts, compare))):
         raise UsageError("--watch needs running servers; give it alone or with --dsn")
+    _refuse_ignored(context)
     _check_format(format, explain=explain is not None, compare=compare is not None, watch=watch is not None)
     if explain is not None:
         _explain(explain, format)
@@ -118,6 +121,17 @@ def doctor(
         _end(found, fail_on)
 
 
+def _refuse_ignored(context: typer.Context) -> None:
+    """Raises UsageError for an option that another one leaves without effect."""
+    from octavo.errors import UsageError
+
+    options = given(context)
+    for name, used in _USED_WITH.items():
+        if name in options and (ignored := options.keys() - used - {name}):
+            option = next(option for other, option in options.items() if other in ignored)
+            raise UsageError(f"{option} has no effect with {options[name]}; leave it out")
+
+
 def _check_format(format: DoctorFormat, *, explain: bool, compare: bool, watch: bool) -> None:
     """Raises UsageError for a format in which what was asked for is not printed."""
     from octavo.errors import UsageError
@@ -125,8 +139,8 @@ def _check_format(format: DoctorFormat, *, explain: bool, compare: bool, watch: 
     both = (DoctorFormat.text, DoctorFormat.json)
     allowed = {"--explain": (explain, (DoctorFormat.text, DoctorFormat.md)), "--compare": (compare, both),
                "--watch": (watch, both)}  # fmt: skip
-    for option, (given, formats) in allowed.items():
-        if given and format not in formats:
+    for option, (is_given, formats) in allowed.items():
+        if is_given and format not in formats:
             raise UsageError(f"{option} has no --format {format.value}; use --format {' or '.join(formats)}")
 
 

@@ -51,10 +51,11 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
         raise HostError("no host of the fleet responds; octavo fleet check shows the reasons")
     everywhere = {cell.id for cell in cells if all(cell.id in one.skipped for one in able.values())}
     refuse_nothing_left(cells, {name: next(iter(able.values())).skipped[name] for name in everywhere})
-    first, of_first = next(iter(able.items()))
+    first, of_first = next((host, one) for host, one in able.items() if len(one.skipped) < len(cells))
     mine = [cell for cell in cells if cell.id not in of_first.skipped]
     print(f"\non {first}; every host has an order of its own:", end="")
-    _print_order(plan, mine, seed_of_host(drawn, 1), seed is None, shown=drawn)
+    number = 1 + list(found).index(first)  # hosts that do not respond have numbers, too
+    _print_order(plan, mine, seed_of_host(drawn, number), seed is None, shown=drawn)
     for host, one in able.items():
         print(f"\n{host}:")
         _print_needs(one, "  ")
@@ -62,10 +63,8 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
     _print_budget(plan, list(able.values()))
 
 
-def _print_design(
-    plan: "Plan", cells: "Sequence[Cell]", found: "Mapping[str | None, HostEstimate] | Mapping[str, HostEstimate]"
-) -> None:
-    """Factors and cells, with where each is skipped; one host is named None, and that is here."""
+def _print_design(plan: "Plan", cells: "Sequence[Cell]", found: "Mapping[str, HostEstimate]") -> None:
+    """Factors and cells, with where each is skipped; this host has no name."""
     from octavo.plan.model import factors_of
 
     print(plan.question)

@@ -92,7 +92,7 @@ def predict(
         bool, typer.Option("--exact", help="Simulate all pages; default: a sample of the pages of a large trace.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Predict reads, WAL, memory and TPS at other page sizes.

@@ -38,11 +38,12 @@ def record_or_help(
     if not given(context):
         print(context.get_help())
         return
-    record(dsn, length, out, max_overhead, names, counters)
+    record(context, dsn, length, out, max_overhead, names, counters)
 
 
 @trace.command()
 def record(
+    context: typer.Context,
     dsn: _Dsn = None,
     length: _Length = "60s",
     out: _Out = None,
@@ -67,6 +68,8 @@ def record(
 
     if out is None:
         raise UsageError("no output file; add -o shop.octrace")
+    if counters and "max_overhead" in given(context):
+        raise UsageError("--max-overhead has no effect with --counters, which queries the server once a second")
     seconds = duration_option("--for", length, "100ms")
     most = percentage_option("--max-overhead", max_overhead)
     if most <= 0:

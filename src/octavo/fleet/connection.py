@@ -32,7 +32,7 @@ def connect(scheduler: str, secured: Any) -> Any:
             address, security=secured, timeout=max(_ANSWER_SECONDS, configured), set_as_default=False,
             direct_to_workers=False,
         )  # fmt: skip
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, UnicodeError) as error:  # the last for a name that no host can have
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise HostError(
             f"the scheduler at {scheduler} does not respond: {reason}; octavo fleet run starts a fleet's own"

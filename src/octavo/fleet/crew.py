@@ -63,9 +63,9 @@ class HostNotes:
             self.note(fleet={**hosts, **{name: {**hosts.get(name, {}), "number": new[name]} for name in new}})
 
     def began(self, name: str, report: Report) -> str | None:
-        """Records a host's facts; `keep` stores them. Returns a reason when the host may not take part: its hardware or
-        kernel changed, its class does not fit, or it has loads copied from another host, which would be counted as
-        independent."""
+        """Records a host's facts; `keep` stores them. Returns a reason when the host may not take part: its hardware,
+        kernel or builds changed, its class does not fit, or it has loads copied from another host, which would be
+        counted as independent."""
         hosts = self.hosts
         before: Mapping[str, Any] = hosts[name].get("host", {})
         now = report.environment.get("host", {})
@@ -74,6 +74,12 @@ class HostNotes:
                 return (
                     f"{what} changed since the run began ({before[what]}, now {now.get(what)}): rounds not comparable"
                 )
+        built, builds = _builds_of(hosts[name]), _builds_of(report.environment)
+        if not (built <= builds or builds <= built):  # which cells it can run, and so which it builds, may differ
+            return (
+                f"builds changed since the run began ({', '.join(sorted(built - builds))}, now "
+                f"{', '.join(sorted(builds - built))}): rounds not comparable"
+            )
         classes = self._classes
         if not any(is_of_class(report.host_class, wanted) for wanted in classes):
             return f"the plan has no cell for hosts of its class, {report.host_class}"
@@ -114,3 +120,8 @@ class HostNotes:
         if not self._stored:
             self._store.set_environment(self._run, self._facts)
             self._stored = True
+
+
+def _builds_of(facts: Mapping[str, Any]) -> set[str]:
+    """The names of the builds in a host's facts, which have the digests of compiler and options."""
+    return {str(build["name"]) for build in facts.get("builds") or ()}

@@ -6,6 +6,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, Queue
 from typing import Any, Self
 
@@ -150,17 +151,17 @@ class DaskHosts:
         and `leave` tells it so.
         """
         asked = {host for host in self._seen if names is None or host in names}
-        answers: dict[str, Any] = {}
+        answers: dict[str, tuple[Any, float]] = {}
         try:
             answers = self._of_all(lambda host: (self._tasks.finish, run, have(host)), names)
         finally:
             if late := asked - answers.keys():
                 self._tell(late, self._tasks.leave, run).join(_LEAVE_SECONDS)
-        return [Delivered(host, delivery, time.time()) for host, delivery in answers.items() if delivery is not None]
+        return [Delivered(host, *answer) for host, answer in answers.items() if answer[0] is not None]
 
     def ask_all(self, work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """Runs `work` on all present hosts. Returns the results of those that answered."""
-        return self._of_all(lambda _: (work, *arguments), None)
+        return {host: result for host, (result, _) in self._of_all(lambda _: (work, *arguments), None).items()}
 
     def gather(self, orders: Sequence[Order]) -> list[Any]:
         """Runs the orders and returns the results in the same order, without a timeout. Raises the first task's error,
@@ -170,7 +171,7 @@ class DaskHosts:
             return [self._answer(*one) for one in asked]
         finally:
             with contextlib.suppress(Exception):
-                self._client.cancel([future for _, _, future in asked if not future.done()])
+                self._client.cancel([future for _, _, future in asked if future is not None and not future.done()])
 
     def answers(self, orders: Sequence[Order]) -> dict[str, Any]:
         """Runs one order per host, without a timeout. Returns the result, or the OctavoError, by host."""
@@ -212,8 +213,11 @@ class DaskHosts:
                 raise HostError(f"{host}: {_reason(error)}") from error
         raise HostError(f"{host} does not respond or was lost meanwhile; run the same command again")
 
-    def _of_all(self, order: Callable[[str], tuple[Any, ...]], names: Collection[str] | None) -> dict[str, Any]:
-        """Runs an order on every present host, or on these. Returns the results of those that answered."""
+    def _of_all(
+        self, order: Callable[[str], tuple[Any, ...]], names: Collection[str] | None
+    ) -> dict[str, tuple[Any, float]]:
+        """Runs an order on every present host, or on these. Returns the results of those that answered, each with the
+        time at which it was ready."""
         if self._client is None:
             return {}
         asked = {
@@ -221,14 +225,23 @@ class DaskHosts:
             for host, seen in self._seen.items()
             if names is None or host in names
         }
+        # A host that answers at once is not a minute behind because another one does not.
+        ready: dict[str, float] = {}
+
+        def note(host: str, _: Any) -> None:
+            ready[host] = time.time()
+
+        for host, future in asked.items():
+            future.add_done_callback(partial(note, host))
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
         with contextlib.suppress(Exception), self._client.as_current():
             _wait(list(asked.values()), timeout=_LAST_WORDS_SECONDS)
         results = _together(list(asked.values()), _FETCH_SECONDS)
-        found: dict[str, Any] = {}
+        found: dict[str, tuple[Any, float]] = {}
         for host, future in asked.items():
             with contextlib.suppress(Exception):
-                found[host] = _result(future, results, max(0.1, deadline - time.monotonic()))
+                result = _result(future, results, max(0.1, deadline - time.monotonic()))
+                found[host] = result, ready.get(host, time.time())
         return found
 
     def next_event(self, seconds: float) -> HostEvent | None:

@@ -24,6 +24,8 @@ _MOST_BYTES = 1024**2
 _MOST_SET_ASIDE = 100
 # Limits on a host's report: the number of disturbances, and the characters of a text.
 _MOST_DISTURBED, _LONGEST = 50, 300
+# What to install on a host where a version differs; everything else is Octavo's own.
+_OTHERS = {"python": "Python", "distributed": "Dask (distributed)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str], authority: str | None
     problem = None
     if unequal:
         what = unequal[0]
-        problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
+        same = _OTHERS.get(what, "Octavo")
+        problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same {same}"
     elif not certificate:
         problem = "no valid certificate; octavo fleet init hosts.toml sends one"
     elif authority is not None and certificate != authority:

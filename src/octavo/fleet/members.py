@@ -57,7 +57,11 @@ class Asked:
 
 @dataclass(slots=True)
 class Member:
-    """A host in this run. `round`: the last round that it has finished, or that the others finished without it."""
+    """A host in this run. `round`: the last round that it has finished, or that the others finished without it.
+
+    `since`: since when it has been away. `failing`: it was lost and has not been ready since, however often it has come
+    back meanwhile.
+    """
 
     name: str
     number: int
@@ -66,6 +70,7 @@ class Member:
     asked: list[Asked] = field(default_factory=list[Asked])
     again: deque[tuple[int, Sequence[Cell], int]] = field(default_factory=deque[tuple[int, Sequence[Cell], int]])
     since: float = 0.0
+    failing: bool = False
     expected: bool = True
     cannot: Mapping[str, str] | None = None
     why: str = ""

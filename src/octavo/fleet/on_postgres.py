@@ -25,9 +25,9 @@ def on_postgres(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -
         notify(Notice(f"warning: this host may disturb the run: {one}"))
     bench = PostgresBench(order.run, plan, workload, journal, notify, order.host_class)
     try:
-        cannot = left_out(cells, bench.cannot_run)
         bench.prepare_builds(cells)
         bench.prepare_host(cells)
+        cannot = left_out(cells, bench.cannot_run)  # also of huge pages and builds, which are known by now
         bench.room = room_for_loads(workload, cells) if order.room is None else order.room
     except BaseException:
         bench.close()

@@ -154,18 +154,20 @@ class FleetRounds:
             return None
         playing = self._playing()
         if not playing:
-            why = "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in self._members.values())
-            raise HostError(f"no host of the fleet is left ({why or 'none joined'})")
+            raise HostError(f"no host of the fleet is left ({self._lost_hosts() or 'none joined'})")
         if endings:
             return min(endings, key=("budget", "rounds", "decided").index)
+        if not any(host.state == "beginning" for host in self._members.values()):
+            raise HostError(f"no host is left that can run the undecided cells ({self._lost_hosts()})")
         return None
 
     def _hand_out_to(self, host: Member, most: int, endings: set[Ending]) -> None:
         """Gives a host parts until `most` are queued on it. Adds the reason to `endings` when there are no more."""
         while host.state == "ready" and len(host.asked) < most:
             if host.again:
-                number, cells, part = host.again.popleft()
-                self._ask(host, number, cells, part)
+                number, failed, part = host.again.popleft()
+                if able := [cell for cell in failed if cell.id not in (host.cannot or {})]:
+                    self._ask(host, number, able, part)
                 continue
             number = 1 + max([host.round, *(one.order.round for one in host.asked if one.order.part is None)])
             if number > self._complete + 1 + _AHEAD:
@@ -177,7 +179,7 @@ class FleetRounds:
             if cells:
                 self._report_round(number)
                 self._ask(host, number, cells)
-            elif host.asked:
+            elif host.asked or not self._rounds_end():
                 break
             else:  # this host can run none of the undecided cells
                 host.round = number
@@ -192,12 +194,11 @@ class FleetRounds:
 
     def _next_part(self, host: Member, number: int) -> tuple[list[Cell], Ending | None]:
         undecided = self._still_open()
-        mine = [cell for cell in self._cells if cell.id not in (host.cannot or {}) and cell.id not in self._skipped]
         if not undecided:
             return [], "decided"
         if self._plan.last_round is not None and number > self._plan.last_round:
             return [], "rounds"
-        going_on = with_their_baselines(mine, undecided)
+        going_on = with_their_baselines(self._runnable(host), undecided)
         if self._plan.budget is not None and number > 1 and going_on and not self._has_begun(host, number):
             left = self._left_after(host, going_on)
             if left is None:
@@ -205,6 +206,23 @@ class FleetRounds:
             if left < 0:
                 return [], "budget"
         return going_on, None
+
+    def _runnable(self, host: Member) -> list[Cell]:
+        return [cell for cell in self._cells if cell.id not in (host.cannot or {}) and cell.id not in self._skipped]
+
+    def _rounds_end(self) -> bool:
+        """Whether rounds in which a host has nothing to measure come to an end: at the plan's last one, or because a
+        host that takes part measures the undecided cells."""
+        if self._plan.last_round is not None:
+            return True
+        undecided = self._still_open()
+        return any(with_their_baselines(self._runnable(host), undecided) for host in self._playing())
+
+    def _lost_hosts(self) -> str:
+        """The hosts without which the run continues, each with the reason."""
+        playing = self._playing()
+        lost = [host for host in self._members.values() if host not in playing]
+        return "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in lost)
 
     def _still_open(self) -> frozenset[str]:
         complete = self._complete
@@ -282,8 +300,10 @@ class FleetRounds:
                 self._came(host)
             case Left():
                 if host.state != "refused":
-                    self._notify(Notice(f"{host.name} does not respond"))
-                    host.state, host.since = "away", self._clock.now()
+                    if not host.failing:
+                        self._notify(Notice(f"{host.name} does not respond"))
+                        host.since, host.failing = self._clock.now(), True
+                    host.state = "away"
                 self._forget(host)
             case Began():
                 if why := self._crew.began(host.name, event.report):
@@ -291,7 +311,7 @@ class FleetRounds:
                 else:
                     if not host.expected:  # the others went on while it prepared
                         host.round = max(host.round, self._complete_now())
-                    host.state, host.cannot, host.expected = "ready", event.report.cannot, True
+                    host.state, host.cannot, host.expected, host.failing = "ready", event.report.cannot, True, False
             case Delivered():
                 self._delivered(host, event)
             case Refused():
@@ -329,7 +349,9 @@ class FleetRounds:
 
     def _drop_unreachable(self) -> None:
         for host in self._members.values():
-            if host.state == "away" and host.expected and self._clock.now() - host.since > self._patience:
+            # One that comes back again and again, and is lost before it is ready, is away as well.
+            is_away = host.state == "away" or (host.state == "beginning" and host.failing)
+            if is_away and host.expected and self._clock.now() - host.since > self._patience:
                 host.expected = False
                 self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
 

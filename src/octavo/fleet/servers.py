@@ -1,8 +1,10 @@
 """The two servers: the scheduler, and the worker of a host. Each listens with TLS, only on its given address."""
 
 import asyncio
+import ipaddress
 import resource
 import shutil
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -16,7 +18,9 @@ from dask import config
 from distributed import Scheduler, Worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from octavo.errors import HostError
 from octavo.fleet import certificates, workshop
+from octavo.fleet.identity import package_digest
 from octavo.fleet.launch import scheduler_scratch
 from octavo.fleet.listener import guard
 from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
@@ -107,7 +111,10 @@ def _take_descriptors() -> None:
 
 
 def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]) -> None:
-    """Runs the worker of this host until a KeyboardInterrupt. Measures in this thread, which must be the main one."""
+    """Runs the worker of this host until a KeyboardInterrupt. Measures in this thread, which must be the main one.
+    Raises HostError when the scheduler could not reach it."""
+    refuse_loopback(listen, scheduler)
+    package_digest()  # of what runs here: an update may replace the files while the worker waits for a run
     quiet()
     guard()
     address, port = split_address(listen)
@@ -128,6 +135,36 @@ def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]
         workshop.BENCH.serve()
     finally:
         connection.stop()
+
+
+def refuse_loopback(listen: str, scheduler: str) -> None:
+    """Raises HostError when the address to listen at is a loopback address here, as a host's own name is on Debian
+    (127.0.1.1), and the scheduler is on another machine: it would see the host come and go for ever."""
+    address, _ = split_address(listen)
+    found = _resolved(address)
+    if found and all(ipaddress.ip_address(one).is_loopback for one in found) and not _is_here(scheduler):
+        raise HostError(
+            f"{address} is {found[0]} on this host, where the scheduler cannot reach it; write its address in the "
+            'hosts file, such as listen = "10.0.0.7:8790"'
+        )
+
+
+def _is_here(scheduler: str) -> bool:
+    """Whether the scheduler's address is one of this machine's."""
+    for one in _resolved(split_address(scheduler)[0]):
+        family = socket.AF_INET6 if ":" in one else socket.AF_INET
+        with suppress(OSError), socket.socket(family) as probe:
+            probe.bind((one, 0))
+            return True
+    return False
+
+
+def _resolved(address: str) -> list[str]:
+    """The numeric addresses of a name; none if it has none, which Dask reports."""
+    try:
+        return [str(one[4][0]) for one in socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError):
+        return []
 
 
 class _Connection(threading.Thread):

@@ -88,7 +88,8 @@ def resume_fleet_run(
         store.claim(run)
         plan = extended(store, run, restore_plan(record.plan), cells, budget, retry=retry)
         store.set_status(run, "running", token=journal.token)
-        return _work(record, plan, with_defaults(cells, plan), choice, store, notify, retry=retry)
+        # Hosts get the plan as it is now: an extended run may use further loads.
+        return _work(store.run(run), plan, with_defaults(cells, plan), choice, store, notify, retry=retry)
 
 
 @contextmanager

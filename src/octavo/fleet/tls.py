@@ -57,7 +57,8 @@ def security(role: str) -> "Security":
 
 def configured_security() -> "Security | None":
     """The client certificates of Dask's configuration (`distributed.comm.tls`, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE
-    and so on), or None if it has none. Raises HostError when other users can read the key."""
+    and so on), or None if it has none. Raises HostError when one cannot be read, or when other users can read the
+    key."""
     from dask import config
     from distributed.security import Security
 
@@ -67,11 +68,14 @@ def configured_security() -> "Security | None":
     if not all(files):
         return None
     authority, certificate, key = map(str, files)
-    try:
-        if Path(key).stat().st_mode & 0o077:
+    for file in (authority, certificate, key):
+        try:
+            mode = Path(file).stat().st_mode
+            Path(file).open("rb").close()
+        except OSError as error:
+            raise HostError(f"{file}, of Dask's configuration, cannot be read: {error.strerror}") from error
+        if file == key and mode & 0o077:
             raise HostError(f"{key} may be read by others; chmod 600 it")
-    except OSError as error:
-        raise HostError(f"{key}, of Dask's configuration, cannot be read: {error.strerror}") from error
     options: dict[str, Any] = {"tls_ca_file": authority, "tls_client_cert": certificate, "tls_client_key": key}
     return Security(require_encryption=True, **options)
 

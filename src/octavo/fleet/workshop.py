@@ -51,7 +51,8 @@ class Workshop:
     def __init__(self, order: RunOrder) -> None:
         if (mine := package_digest()) != order.octavo:
             raise HostError(
-                f"{order.host} has another Octavo ({mine[:12]}; coordinator: {order.octavo[:12]}); install the same"
+                f"{order.host} has another Octavo ({mine[:12]}; coordinator: {order.octavo[:12]}); install the same, "
+                "and end workers that run since before: octavo fleet stop"
             )
         self.order = order
         # When the coordinator last sent something; Dask's thread sets it, too.

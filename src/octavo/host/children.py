@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -74,7 +74,7 @@ def owner_account(uid: int) -> Account:
 
 def _account(name: str, purpose: str) -> Account:
     if os.geteuid() != 0:
-        return Account(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid())
+        return replace(owner_account(os.geteuid()), gid=os.getegid())
     try:
         entry = pwd.getpwnam(name)
     except KeyError:

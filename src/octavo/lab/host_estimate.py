@@ -12,6 +12,9 @@ from octavo.plan.model import Plan
 from octavo.postgres.datasets.disk_space import free_bytes
 from octavo.text import one_line
 
+# More seconds, bytes or trials are no estimate.
+_MOST = 2**63
+
 
 @dataclass(frozen=True, slots=True)
 class HostEstimate:
@@ -60,13 +63,19 @@ def host_estimate_of(document: Mapping[str, Any]) -> HostEstimate:
     return HostEstimate(
         skipped={str(cell): one_line(why) for cell, why in document["skipped"].items()},
         builds=tuple(one_line(build) for build in document["builds"]),
-        loads=int(document["loads"]),
-        disk_bytes=int(document["disk_bytes"]),
-        free_bytes=int(document["free_bytes"]),
-        prepare_seconds=float(document["prepare_seconds"]),
-        trials=int(document["trials"]),
-        again=int(document["again"]),
+        loads=int(_number(document["loads"])),
+        disk_bytes=int(_number(document["disk_bytes"])),
+        free_bytes=int(_number(document["free_bytes"])),
+        prepare_seconds=_number(document["prepare_seconds"]),
+        trials=int(_number(document["trials"])),
+        again=int(_number(document["again"])),
         uncounted=bool(document["uncounted"]),
-        trial_seconds=float(document["trial_seconds"]),
-        repeat_seconds=float(document["repeat_seconds"]),
+        trial_seconds=_number(document["trial_seconds"]),
+        repeat_seconds=_number(document["repeat_seconds"]),
     )
+
+
+def _number(value: Any) -> float:
+    if not 0 <= value < _MOST:  # nor is NaN, which JSON may have in Python
+        raise ValueError("not a number of an estimate")
+    return float(value)

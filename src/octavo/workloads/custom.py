@@ -133,8 +133,8 @@ def _lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, 
     _, scripts = _chosen(levels)
     paths = [path for path, _ in scripts]
     with files.lent(paths, server.journal, server.account) as copies:
-        weights = (f"@{weight}" if weight else "" for _, weight in scripts)
-        yield [f"--file={copy}{weight}" for copy, weight in zip(copies, weights, strict=True)]
+        # Always with a weight: pgbench looks for one after an @ in a file's name.
+        yield [f"--file={copy}@{weight or 1}" for copy, (_, weight) in zip(copies, scripts, strict=True)]
 
 
 def _churn(server: Server, transactions: int, seed: int, what: list[str]) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from octavo.errors import HostError
 from octavo.fleet import dask_hosts
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.events import Came, Refused
+from octavo.fleet.orders import Delivery
 
 _dask: Any = distributed  # its types are partly unknown
 
@@ -30,10 +32,13 @@ _TRIAL_ENDED = threading.Event()
 _LEFT: list[str] = []
 
 
-def finish(run: str, _: dict[str, int]) -> None:
-    """Blocks in a trial until that ends; `short` is in none."""
+def finish(run: str, _: dict[str, int]) -> Delivery | None:
+    """Blocks in a trial until that ends; `short` is in none, and `rest` has something to deliver."""
+    if run == "rest":
+        return Delivery("box", (), time.time())
     if run != "short":
         assert _TRIAL_ENDED.wait(60)
+    return None
 
 
 def leave(run: str) -> None:
@@ -95,6 +100,19 @@ def test_a_host_that_is_still_in_a_trial_when_the_run_is_over_is_told_that_it_is
         assert _LEFT == ["long"]
     finally:
         _TRIAL_ENDED.set()
+
+
+def test_a_host_that_answers_at_once_has_the_right_time_although_another_one_is_waited_for(
+    hosts: DaskHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock was taken to be behind by as long as the slowest host needed, and its trials' times were changed."""
+
+    def wait(*_: object, timeout: float) -> None:
+        time.sleep(1)
+
+    monkeypatch.setattr(dask_hosts, "_wait", wait)
+    (delivered,) = hosts.finish("rest", have)
+    assert delivered.received - delivered.delivery.now < 0.9
 
 
 def test_hosts_that_have_put_themselves_back_are_told_nothing_more(hosts: DaskHosts) -> None:

@@ -1,6 +1,8 @@
 """The end of a fleet run that is cut short: trials that the store does not have remain on the hosts."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,10 @@ from tests.unit.fleet.test_fleet_rounds import FakeHosts
 from tests.unit.plans import small_plan
 
 from octavo.errors import Interrupted, OctavoError, StoreAwayError
-from octavo.fleet.events import Began, Delivered, HostEvent
+from octavo.fleet.events import Began, Came, Delivered, HostEvent
 from octavo.fleet.orders import Ready, Report, RunOrder
 from octavo.fleet.runs import FleetTarget
-from octavo.fleet.session import FleetChoice, start_fleet_run
+from octavo.fleet.session import FleetChoice, resume_fleet_run, start_fleet_run
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
 
@@ -23,9 +25,11 @@ class Hosts(FakeHosts):
     def __init__(self) -> None:
         super().__init__(["a"])
         self.removed: list[TrialRecord] = []
+        self.orders: list[RunOrder] = []
         self.raises: BaseException | None = None
 
     def begin(self, order: RunOrder) -> None:  # type: ignore[override]
+        self.orders.append(order)
         self.numbers[order.host] = order.number
         self.events.append(Began(order.host, Report({}, {}, 0)))
 
@@ -61,9 +65,12 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
 _SCHEDULER = FleetTarget(None, "tls://10.0.0.1:8786")
 
 
-def run(hosts: Hosts) -> None:
-    choice = FleetChoice(hosts, ("a",), prepare=prepare, option=_SCHEDULER.option)  # type: ignore[arg-type]
-    start_fleet_run(small_plan(), "", "octavo run", 7, choice, lambda _: None)
+def choice(hosts: Hosts) -> FleetChoice:
+    return FleetChoice(hosts, ("a",), prepare=prepare, option=_SCHEDULER.option)  # type: ignore[arg-type]
+
+
+def run(hosts: Hosts) -> str:
+    return start_fleet_run(small_plan(), "", "octavo run", 7, choice(hosts), lambda _: None).run
 
 
 def stored(tmp_path: Path) -> list[TrialRecord]:
@@ -92,3 +99,13 @@ def test_what_waits_when_a_run_is_interrupted_is_stored(hosts: Hosts, tmp_path: 
         run(hosts)
     assert hosts.removed
     assert len(stored(tmp_path)) == len(hosts.removed)
+
+
+def test_hosts_get_the_plan_of_an_extended_run(hosts: Hosts) -> None:
+    """They compared their loads with those of other hosts up to the round at which the run had ended."""
+    identifier = run(hosts)
+    assert hosts.orders[-1].plan["budget"] is None
+    hosts.events, hosts.box, hosts.raises = deque([Came("a")]), "again", KeyboardInterrupt()
+    with suppress(Interrupted):  # unless all cells are decided
+        resume_fleet_run(identifier, choice(hosts), lambda _: None, budget="1h")
+    assert hosts.orders[-1].plan["budget"] == "1h"

@@ -11,11 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dask import config
 
 from octavo.errors import HostError, UsageError
 from octavo.fleet import certificates, daemon, launch, runs
 from octavo.fleet.outbox import Outbox
-from octavo.fleet.tls import split_address, tls_address
+from octavo.fleet.tls import configured_security, split_address, tls_address
 from octavo.host.process import ProcessIdentity, itself
 from octavo.remote.hosts_file import FleetFile, RemoteHost, parse_fleet
 from octavo.remote.ssh import HostAnswer, command_line
@@ -168,6 +169,24 @@ def test_a_certificate_of_another_authority_is_a_problem() -> None:
     assert problem("of ours") is None
     assert "no valid certificate; octavo fleet init" in (problem(None) or "")
     assert "of another authority; octavo fleet init" in (problem("of an earlier one") or "")
+
+
+def test_the_program_that_differs_is_the_one_to_install() -> None:
+    facts: dict[str, Any] = {"versions": {"octavo": "1", "python": "3.11.2"}, "certificate": "x", "disturbed": []}
+    answer = HostAnswer(RemoteHost("a", "a"), 0, json.dumps(facts).encode())
+    ours = {"octavo": "1", "python": "3.12.1"}
+    found = launch._facts_of(answer, ours)  # pyright: ignore[reportPrivateUsage]
+    assert found.problem == "another python: 3.11.2, here 3.12.1; install the same Python"
+
+
+def test_certificates_of_dask_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message was that the scheduler does not respond."""
+    key = tmp_path / "me.key"
+    key.touch(mode=0o600)
+    files = {"ca-file": str(tmp_path / "ca.pem"), "client": {"cert": str(key), "key": str(key)}}
+    dask: Any = config  # its types are partly unknown
+    with dask.set({"distributed.comm.tls": files}), pytest.raises(HostError, match=r"ca\.pem, .* cannot be read"):
+        configured_security()
 
 
 def test_without_certificates_nothing_is_opened() -> None:

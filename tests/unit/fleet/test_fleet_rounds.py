@@ -118,6 +118,7 @@ class Fleet:
     def __init__(self, *names: str) -> None:
         self.hosts = FakeHosts(names)
         self.expected = names
+        self.plan = PLAN
         self.stored: list[TrialRecord] = []
         self.commits = 0
         self.told: list[Event] = []
@@ -141,7 +142,7 @@ class Fleet:
     def rounds(self) -> FleetRounds:
         numbers = {name: number for number, name in enumerate(self.expected, 1)}
         return FleetRounds(
-            "run", PLAN, CELLS, 7, numbers, self.hosts, self.hosts, list(self.stored), self.commit, self.undecided,
+            "run", self.plan, CELLS, 7, numbers, self.hosts, self.hosts, list(self.stored), self.commit, self.undecided,
             self.hosts, self.told.append, patience=60.0,
         )  # fmt: skip
 
@@ -277,6 +278,22 @@ def test_what_failed_is_measured_again_on_its_host_with_its_baseline() -> None:
     assert {trial.part for trial in new}.isdisjoint({trial.part for trial in fleet.stored[:before]})
 
 
+def test_what_a_host_cannot_run_any_more_is_not_repeated_there() -> None:
+    fleet = Fleet("a", "b")
+    compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
+    fleet.hosts.bad = {("b", 2, compared.id)}
+    fleet.work()
+    before = len(fleet.stored)
+    fleet.hosts.events = deque([Came("a"), Came("b")])
+    fleet.hosts.outbox = {"a": [], "b": []}
+    fleet.hosts.box = "again"
+    fleet.hosts.cannot = {"b": {compared.id: "it needs 7 huge pages"}}
+    again = fleet.rounds()
+    again.retry()
+    again.work()
+    assert compared.id not in {trial.cell for trial in fleet.stored[before:]}
+
+
 def test_what_fails_everywhere_round_after_round_is_told_once() -> None:
     fleet = Fleet("a", "b")
     compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
@@ -316,6 +333,24 @@ def test_a_host_that_comes_back_in_time_goes_on_with_its_part() -> None:
     assert sorted(fleet.places()) == whole(1, 2)
 
 
+def test_a_host_that_is_lost_whenever_it_begins_is_done_without_after_a_while() -> None:
+    """The others waited for it for ever: its worker is started again, and its patience began anew, each time."""
+    fleet = Fleet("a", "b")
+    begin = fleet.hosts.begin
+
+    def dies(numbers: Mapping[str, int]) -> None:
+        begin({host: number for host, number in numbers.items() if host != "b"})
+        if "b" in numbers:
+            fleet.hosts.time += 20
+            fleet.hosts.events += [Left("b"), Came("b")]
+
+    fleet.hosts.begin = dies
+    assert fleet.work().ending == "rounds"
+    assert sorted(fleet.places()) == whole(1)
+    assert fleet.notices().count("b does not respond") == 1
+    assert "b has not responded for too long: the run continues without it" in fleet.notices()
+
+
 def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
     fleet = Fleet("a", "b")
     fleet.hosts.full = {"b"}
@@ -328,6 +363,18 @@ def test_without_any_host_left_the_run_cannot_go_on() -> None:
     fleet = Fleet("a")
     fleet.hosts.full = {"a"}
     with pytest.raises(HostError, match=r"no host of the fleet is left \(a: the disk is full"):
+        fleet.work()
+
+
+def test_cells_that_only_a_lost_host_can_run_do_not_keep_the_run_going() -> None:
+    """The other host had empty rounds without end: with a budget there is no last one."""
+    compared = next(cell.id for cell in CELLS if not cell.baseline and not cell.control)
+    fleet = Fleet("a", "b")
+    fleet.plan = PLAN.model_copy(update={"budget": "1h"})
+    fleet.undecided = lambda trials: {compared: 1.0}
+    fleet.hosts.cannot = {"b": {compared: "no root"}}
+    fleet.hosts.full = {"a"}
+    with pytest.raises(HostError, match=r"can run the undecided cells \(a: the disk is full\)"):
         fleet.work()
 
 

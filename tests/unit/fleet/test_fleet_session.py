@@ -1,6 +1,7 @@
 """What is stored about the hosts of a run, and which of them may take part."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,20 @@ def test_a_host_that_is_another_one_than_before_takes_no_part(store: Store) -> N
     notes.number({"a": 1})
     notes.began("a", report(hostname="one"))
     assert "hostname changed since the run began" in (notes.began("a", report(hostname="two")) or "")
+
+
+def test_a_host_whose_compiler_is_another_one_than_before_takes_no_part(store: Store) -> None:
+    def with_builds(*names: str) -> Report:
+        first = report()
+        return replace(first, environment={**first.environment, "builds": [{"name": name} for name in names]})
+
+    notes = HostNotes(store, "run")
+    notes.number({"a": 1})
+    assert notes.began("a", with_builds("18-b4-old", "18-b8-old")) is None
+    assert notes.began("a", with_builds("18-b8-old")) is None
+    assert notes.began("a", with_builds("18-b4-old", "18-b8-old")) is None
+    why = notes.began("a", with_builds("18-b4-new", "18-b8-new")) or ""
+    assert "builds changed since the run began (18-b4-old, 18-b8-old, now 18-b4-new, 18-b8-new)" in why
 
 
 def test_a_host_with_copies_of_anothers_loads_takes_no_part(store: Store) -> None:

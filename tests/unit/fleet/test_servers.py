@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,3 +92,39 @@ def test_where_nobody_listens_is_an_error_at_once(monkeypatch: pytest.MonkeyPatc
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(HostError, match=re.escape(f"{address} does not respond: Connection refused")):
             connect(address, None)
+
+
+def test_a_name_that_no_host_can_have_is_an_error() -> None:
+    with pytest.raises(HostError, match=r"the scheduler at a\.\.b:8786 does not respond"):
+        connect("a..b:8786", None)
+
+
+def test_a_host_does_not_listen_where_the_scheduler_cannot_reach_it() -> None:
+    """Debian gives a host's own name the address 127.0.1.1."""
+    from octavo.fleet.servers import refuse_loopback
+
+    with pytest.raises(HostError, match=r"localhost is .* on this host, .* listen = "):
+        refuse_loopback("localhost:8790", "192.0.2.1:8786")
+    refuse_loopback("localhost:8790", "127.0.0.1:8786")
+    refuse_loopback("192.0.2.7:8790", "192.0.2.1:8786")
+
+
+def test_a_worker_is_identified_before_an_update_can_replace_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from octavo.fleet import servers
+
+    done: list[str] = []
+
+    def connection(_: object) -> Any:
+        tried = SimpleNamespace(wait=lambda _: None)
+        return SimpleNamespace(start=lambda: None, tried=tried, stop=lambda: None)
+
+    monkeypatch.setattr(servers, "package_digest", lambda: done.append("identified"))
+    monkeypatch.setattr(servers, "security", lambda _: None)
+    monkeypatch.setattr(servers, "guard", lambda: None)
+    monkeypatch.setattr(servers, "octavo_home", lambda: tmp_path)
+    monkeypatch.setattr(servers, "_Connection", connection)
+    monkeypatch.setattr(servers.workshop.BENCH, "serve", lambda: None)
+    servers.serve_host("127.0.0.1:8786", "127.0.0.1:8790", "a", lambda: done.append("ready"))
+    assert done == ["identified", "ready"]
