@@ -21,6 +21,7 @@ from octavo.operations.pg_checksums import damage
 from octavo.operations.program_output import last_line, server_errors, shell_word
 from octavo.operations.related_builds import Skip, choose
 from octavo.operations.sandbox import Sandbox, wait_for
+from octavo.postgres.builds import cross
 from octavo.postgres.builds.cache import Build
 
 
@@ -50,6 +51,17 @@ def test_companions_are_like_the_build_and_then_near_the_default() -> None:
     far, near = made("18.6", "32kB", "8kB"), made("18.6", "16kB", "8kB")
     assert choose(OURS, [asserts, far, near]).another_data_block is near
     assert choose(OURS, [asserts]).another_data_block is asserts
+
+
+def test_a_build_for_another_machine_is_no_companion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its programs cannot be executed, which would be reported as a failure of the build that is tested."""
+    compiler = "aarch64-linux-gnu-gcc" if os.uname().machine != "aarch64" else "x86_64-linux-gnu-gcc"
+    foreign = [made(version, "8kB", "8kB", compiler_command=compiler) for version in ("18.6", "17.11")]
+    own = made("18.6", "8kB", "16kB")
+    monkeypatch.setattr(cross, "runs_here", lambda _: False)
+    assert choose(own, foreign).another_wal_block is choose(foreign[0], foreign[1:]).older_major is None
+    monkeypatch.setattr(cross, "runs_here", lambda _: True)
+    assert choose(own, foreign).another_wal_block is foreign[0]
 
 
 def test_another_data_segment_makes_other_sizes() -> None:
