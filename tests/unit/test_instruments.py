@@ -245,6 +245,8 @@ def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:
         ("postgres: startup recovering 000000010000000000000003", "startup"),
         ("postgres: checkpointer\0\0", "checkpointer"),
         ("postgres: startups shop [local] idle", "client backend"),
+        ("postgres: logger shop [local] idle", "client backend"),
+        ("postgres: archiver wal 10.0.0.3(5000) COPY", "client backend"),
         ("", None),
     ],
 )
