@@ -281,6 +281,8 @@ def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any])
     final = records / f"{record['name']}.json"
     begun = records / f".{record['name']}.begun"
     ours = {name for path in (final, begun) if path.exists() for name in json.loads(path.read_text())["files"]}
+    for other in installed_extensions(build):  # it may have come after an attempt that was interrupted
+        ours -= set(other["files"]) if other["name"] != record["name"] else set()
     _check_free(build, record, ours)
     write_durably(begun, json.dumps({"files": sorted(ours | set(stage))}))
     final.unlink(missing_ok=True)
@@ -317,7 +319,7 @@ def _put(source: Path, target: Path, prefix: Path) -> None:
         if (prefix / above).is_symlink():
             raise OctavoError(f"{prefix / above} is a link; nothing is installed below it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    beside = prefix / RECORDS / ".new"  # if we are killed, it is among what is not PostgreSQL's (`added_files`)
     beside.unlink(missing_ok=True)
     shutil.copy2(source, beside, follow_symlinks=False)
     beside.replace(target)
