@@ -200,6 +200,21 @@ def test_archives_of_objects_are_read(tmp_path: Path) -> None:
     assert [one.name for one in found] == [f"{tmp_path}/x.a:a.o"]
 
 
+def test_nothing_but_regular_files_is_opened_below_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a device may have an effect."""
+    (tmp_path / "a.so").write_bytes(elf(ALWAYS_CODE))
+    os.mkfifo(tmp_path / "fifo")
+    opened, real = list[str](), os.open
+
+    def recorded(path: str | Path, *arguments: int, dir_fd: int | None = None) -> int:
+        opened.append(Path(path).name)
+        return real(path, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", recorded)
+    assert [one.name for one in read(tmp_path)] == [str(tmp_path / "a.so")]
+    assert "a.so" in opened and "fifo" not in opened
+
+
 def test_a_directory_is_walked_and_no_link_followed(tmp_path: Path) -> None:
     below = tmp_path / "top" / "lib"
     below.mkdir(parents=True)
