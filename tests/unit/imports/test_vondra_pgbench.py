@@ -55,6 +55,14 @@ def test_numbers_stay_finite(file: Path) -> None:
     assert len(seen) == 7 and all(math.isfinite(one.value) for one in seen)
 
 
+def test_a_row_that_is_there_twice_is_one_trial(file: Path) -> None:
+    """As of two copies of a file behind each other: they would count as repetitions that agree exactly."""
+    file.write_text("\n".join([*ROWS, *ROWS]) + "\n")
+    made = read(file)
+    assert len(made.trials) == made.sources[0].rows == len(ROWS)
+    assert made.sources[0].problems[0] == "results.csv:7: the same trial as line 1; left out"
+
+
 def test_a_malformed_row_is_named(file: Path) -> None:
     file.write_text("\n".join([*ROWS, "1;2;8;8;16;50;rx;1;1800;1", "x"]) + "\n")
     assert read(file).sources[0].problems == [
