@@ -10,13 +10,10 @@ from typing import Any, TypeVar
 from octavo.errors import UsageError
 from octavo.imports.map_file import Map, columns_of, read_map
 from octavo.imports.rows import ImportSource, Parse, read_text, take
-from octavo.imports.run import Imported, make_cells, run_name, too_short
+from octavo.imports.run import Imported, check_rounds, make_cells, run_name, too_short
 from octavo.observation import Metric, Observation
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
-
-_MOST_LOADS = 100
-_MOST_ROUNDS = 10_000
 
 _NOTHING: tuple[int, list[str]] = (0, [])
 
@@ -46,9 +43,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
     ids = {key: cell.id for key, cell in zip(keys, cells, strict=True)}
     loads = _numbered(load for _, load, _ in places)
     rounds = _numbered(sorted(dict.fromkeys(place[1:] for place in places), key=lambda pair: loads[pair[0]]))
-    if len(loads) > _MOST_LOADS or len(rounds) > _MOST_ROUNDS:
-        raise UsageError(f"{file} has {len(loads)} loads and {len(rounds)} rounds; at most {_MOST_LOADS} and "
-                         f"{_MOST_ROUNDS} are supported: check [trial] in {described_by}")  # fmt: skip
+    check_rounds(file, len(loads), len(rounds), f"check [trial] in {described_by}")
     items = {str(seen["item"]) for seen in lines if seen.get("item")}
     now = time.time()
     return Imported(
