@@ -14,7 +14,7 @@ from octavo.cli.choices import TableFormat
 from octavo.errors import HostError, OctavoError
 from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
-from octavo.operations import OPERATIONS, OperationsReport, check_operations
+from octavo.operations import OPERATIONS, OperationsReport, check_operations, streaming_replica
 from octavo.operations.base import Operation, OperationEvidence, OperationOutcome
 from octavo.operations.contents import Contents, check_same
 from octavo.operations.pg_checksums import damage
@@ -195,6 +195,29 @@ def test_a_full_disk_is_no_failure_of_the_build(
     else:
         report = check_operations(OURS, [], journal, operations=operations)
         assert [(one.result, one.evidence) for one in report.outcomes] == [("failed", reason)]
+
+
+def test_a_replica_is_stopped_also_when_the_load_on_its_primary_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory is removed with the operation's."""
+    stopped: list[str] = []
+
+    @contextmanager
+    def running(name: str) -> Generator[str, None, None]:
+        try:
+            yield name
+        finally:
+            stopped.append(name)
+
+    @contextmanager
+    def load(*_: object) -> Generator[None, None, None]:
+        yield
+        raise OctavoError("pgbench stopped while it should write")
+
+    sandbox: Any = SimpleNamespace(serve=lambda _: running("primary"), copy=lambda _: "data", load=load)
+    monkeypatch.setattr(streaming_replica, "_replica_of", lambda *_: running("replica"))
+    with pytest.raises(OctavoError, match="pgbench stopped"):
+        streaming_replica.OPERATION.check(sandbox)
+    assert stopped == ["replica", "primary"]
 
 
 def test_operations_have_names_of_their_own() -> None:
