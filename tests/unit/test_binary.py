@@ -104,7 +104,11 @@ def test_helpers_that_nothing_calls_change_no_verdict(tmp_path: Path) -> None:
     ("comment", "gcc", "advice"),
     [
         (b"GCC: (Debian 12.2.0-14) 12.2.0\0", (12, 2), "GCC 12.2 outlines by default, so it was built with"),
-        (b"GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)\0", (9, 3), "GCC 9.3 does not outline by default, 10.1 and"),
+        (
+            b"GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)\0",
+            (9, 3),
+            "GCC 9.3 does not outline by default, 10.1 and later do; build it with one of these, or",
+        ),
         (b"GCC: (GNU) 7.3.1 20180303 (Red Hat 7.3.1-5)\0GCC: (GNU) 11.1.0\0", (7, 3), "GCC 7.3 does not outline"),
         (b"Debian clang version 14.0.6\0", None, "GCC outlines by default since 10.1"),
     ],
