@@ -12,6 +12,7 @@ from octavo.imports.map_file import Map, columns_of, read_map
 from octavo.imports.rows import ImportSource, Parse, read_text, take
 from octavo.imports.run import Imported, check_rounds, make_cells, run_name, too_short
 from octavo.observation import Metric, Observation
+from octavo.plan.checks import checked_negative
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
@@ -36,6 +37,10 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
         if level not in levels.get(name, []):
             known = ", ".join(levels.get(name, [])[:12]) or "none, it is not in [factors]"
             raise UsageError(f"{described_by}: baseline.{name}: {level} was not measured; levels that were: {known}")
+    try:
+        checked_negative(described.negative, described.baseline, levels, {})
+    except UsageError as error:
+        raise UsageError(f"{described_by}: {error}") from None
     conditions = [name for name, its in levels.items() if len(its) > 1 and name not in described.baseline]
     places = _places(source, lines, described)
     keys = list(dict.fromkeys(levels_of for levels_of, _, _ in places))

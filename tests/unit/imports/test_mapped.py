@@ -88,6 +88,7 @@ repetition = "run"
         ("{ level = 100 }", '{ level = 8, unit = "kB" }', "t.toml: factors.scale: a unit belongs to a column"),
         ("[metrics.tps]", "[file]\ndelimiter = '\"'\n[metrics.tps]", "t.toml: file.delimiter: string should match"),
         ("[trial]", "[trial", "t.toml: not TOML"),
+        ("baseline", "negative = ['mod']\nbaseline", "t.toml: negative: mod is not in [baseline], so nothing compares"),
     ],
 )
 def test_a_map_that_does_not_fit_is_one_line(files: tuple[Path, Path], old: str, new: str, message: str) -> None:
