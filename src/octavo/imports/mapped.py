@@ -66,13 +66,15 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
 
 
 def _lines(source: ImportSource, text: str, described: Map, file: Path) -> Iterator[Seen]:
-    """The values of each line by our keys. Raises UsageError for a column that is not there."""
+    """The values of each line by our keys. Raises UsageError for a column that is not there, or there twice."""
     split = _split(csv.reader(text.splitlines(keepends=True), delimiter=described.file.delimiter), source)
     heads = [head.strip() for head in described.file.columns or next(split, _NOTHING)[1]]
     wanted = columns_of(described)
     for _, column, _ in wanted:
         if column not in heads:
             raise UsageError(f"{file}: no column {column!r}; columns: {', '.join(heads)[:300]}")
+        if (count := heads.count(column)) > 1:
+            raise UsageError(f"{file}: {count} columns are named {column!r}; rename all but the one that is meant")
     constant = {f"factor {name}": one.level for name, one in described.factors.items() if one.level is not None}
     readers: dict[str, list[tuple[str, Parse]]] = {}
     for key, column, parse in wanted:

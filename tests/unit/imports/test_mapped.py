@@ -107,6 +107,13 @@ def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
     ]
 
 
+def test_two_columns_of_one_name_are_refused(files: tuple[Path, Path]) -> None:
+    """The last one would be taken."""
+    files[0].write_text(TABLE.replace("remark", "tps", 1))
+    with pytest.raises(UsageError, match=r"t\.csv: 2 columns are named 'tps'; rename all but the one that is meant"):
+        read(*files)
+
+
 def test_a_measurement_of_a_round_counts_once(files: tuple[Path, Path]) -> None:
     files[1].write_text(MAP.replace("[trial]", '[trial]\nround = "remark"'))
     files[0].write_text("bs,mode,load,tps,took,remark\n8,r,a,10,30,1\n8,r,a,99,30,1\n8,r,a,11,30,2\n4,r,a,12,30,1\n")
