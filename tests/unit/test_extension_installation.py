@@ -1,4 +1,5 @@
-"""Extensions whose installation was killed in the middle: their files are known, and nobody else's are touched."""
+"""Extensions: what of a source counts; an installation that was killed in the middle, whose files are known, and that
+touches nobody else's."""
 
 # pyright: reportPrivateUsage=false
 
@@ -61,3 +62,15 @@ def test_a_killed_installation_owns_no_file_that_another_extension_has_installed
     install(build, "first", "lib/first.so")
     assert (build.prefix / "lib" / "shared.so").read_text() == "second"
     assert not_postgresqls(build) == ["the extension first", "the extension second"]
+
+
+def test_what_tests_leave_is_no_source_and_directories_of_these_names_further_down_are(tmp_path: Path) -> None:
+    for name in ("log/regress.log", "results/out", "src/log/log.c", "src/log/log.o"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    before = extension.source_digest(tmp_path)
+    for name in ("log/regress.log", "results/out", "src/log/log.o"):
+        (tmp_path / name).write_text("2")
+        assert extension.source_digest(tmp_path) == before
+    (tmp_path / "src/log/log.c").write_text("2")
+    assert extension.source_digest(tmp_path) != before
