@@ -284,7 +284,8 @@ def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any])
     begun = records / f".{record['name']}.begun"
     ours = {name for path in (final, begun) if path.exists() for name in json.loads(path.read_text())["files"]}
     for other in installed_extensions(build):  # it may have come after an attempt that was interrupted
-        ours -= set(other["files"]) if other["name"] != record["name"] else set()
+        if other["name"] != record["name"]:
+            ours.difference_update(other["files"])
     _check_free(build, record, ours)
     write_durably(begun, json.dumps({"files": sorted(ours | set(stage))}))
     final.unlink(missing_ok=True)

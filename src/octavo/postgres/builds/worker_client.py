@@ -208,9 +208,9 @@ def compiler_cache(home: Path, account: Account, whose: str) -> Path:
 
 def _forget_old(top: Path) -> None:
     used: list[tuple[float, Path]] = []
-    for each in top.iterdir():
+    for each in (path for path in top.iterdir() if path.name != _KEY):
         with suppress(FileNotFoundError):  # another command has just renamed or removed it
-            used += [(each.lstat().st_mtime, each)] if each.name != _KEY else []
+            used.append((each.lstat().st_mtime, each))
     for moment, each in sorted(used)[:-_MOST_CACHES]:
         if moment < time.time() - _IN_USE_SECONDS:
             trees.remove(each)
