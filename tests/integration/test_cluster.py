@@ -178,7 +178,7 @@ def test_a_bootstrap_server_that_was_killed_leaves_no_shared_memory(
 
 def test_a_replayed_journal_removes_what_servers_left_since_it_began(journal: Journal, account: Account) -> None:
     before = set(segments(account.uid))
-    made = children.run(["ipcmk", "--shmem", "64"], journal, role="test", account=account)
+    made = children.run(["ipcmk", "--shmem", "56", "--mode", "600"], journal, role="test", account=account)
     number = int(made.stdout.split()[-1])
     assert number not in before
     assert shared_memory_left.undo({"kind": "shared_memory", "since": time.time() + 60}) is None

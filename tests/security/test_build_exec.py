@@ -85,7 +85,8 @@ def test_octavos_own_options_are_harmless() -> None:
         ("https://example.org/a.tar.bz2, sha256 known to Octavo", None, ""),
         ("https://example.org/a.tar.bz2, sha256 as published beside it", None, "itself from https://example.org"),
         ("local source tree pg", None, "itself from local source tree pg"),
-        (_CHECKED, "petals", "the extension petals"),
+        (_CHECKED, "petals.json", "the extension petals"),
+        (_CHECKED, ".half.begun", "the extension half"),
     ],
 )
 def test_root_is_told_whose_programs_it_runs(
@@ -95,9 +96,8 @@ def test_root_is_told_whose_programs_it_runs(
     flags = [added] if added and "=" in added else []
     build = Build("one", tmp_path, {"origin": origin, "options": ["-Dcassert=false", *flags]})
     (tmp_path / RECORDS).mkdir()
-    (tmp_path / RECORDS / ".half.begun").touch()
     if added and not flags:
-        (tmp_path / RECORDS / f"{added}.json").write_text("{}")
+        (tmp_path / RECORDS / added).write_text("{}")
     assert ", ".join(not_postgresqls(build)).startswith(told)
     ran: list[list[str]] = []
 

@@ -104,7 +104,11 @@ def test_helpers_that_nothing_calls_change_no_verdict(tmp_path: Path) -> None:
     ("comment", "gcc", "advice"),
     [
         (b"GCC: (Debian 12.2.0-14) 12.2.0\0", (12, 2), "GCC 12.2 outlines by default, so it was built with"),
-        (b"GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)\0", (9, 3), "GCC 9.3 does not outline by default, 10.1 and"),
+        (
+            b"GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)\0",
+            (9, 3),
+            "GCC 9.3 does not outline by default, 10.1 and later do; build it with one of these, or",
+        ),
         (b"GCC: (GNU) 7.3.1 20180303 (Red Hat 7.3.1-5)\0GCC: (GNU) 11.1.0\0", (7, 3), "GCC 7.3 does not outline"),
         (b"Debian clang version 14.0.6\0", None, "GCC outlines by default since 10.1"),
     ],
@@ -198,6 +202,21 @@ def test_packages_of_dpkg_are_read(tmp_path: Path, kind: str) -> None:
 def test_archives_of_objects_are_read(tmp_path: Path) -> None:
     found = read(ar(tmp_path / "x.a", {"/": b"symbols", "a.o/": elf(ALWAYS_CODE), "text/": b"text"}))
     assert [one.name for one in found] == [f"{tmp_path}/x.a:a.o"]
+
+
+def test_nothing_but_regular_files_is_opened_below_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a device may have an effect."""
+    (tmp_path / "a.so").write_bytes(elf(ALWAYS_CODE))
+    os.mkfifo(tmp_path / "fifo")
+    opened, real = list[str](), os.open
+
+    def recorded(path: str | Path, *arguments: int, dir_fd: int | None = None) -> int:
+        opened.append(Path(path).name)
+        return real(path, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", recorded)
+    assert [one.name for one in read(tmp_path)] == [str(tmp_path / "a.so")]
+    assert "a.so" in opened and "fifo" not in opened
 
 
 def test_a_directory_is_walked_and_no_link_followed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.host.lock import host_lock
-from octavo.postgres.builds import make, usage
+from octavo.postgres.builds import make, usage, worker_client
 from octavo.postgres.builds.cache import Build, list_builds, read_build
 
 DAY = 86400.0
@@ -249,3 +249,18 @@ def test_exec_becomes_the_program(cache: Path) -> None:
     ).stdout
     (ignored,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")]
     assert not int(ignored, 16) & 1 << 12
+
+
+def test_old_compiler_caches_go_while_another_command_makes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is listed under its first name, and has its own by the time that it is looked at."""
+    names = [str(number) for number in range(9)]
+    for name in names:
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / "3", (0, 0))
+    every = [tmp_path / ".made", *sorted(tmp_path.iterdir())]
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(every))
+    worker_client._forget_old(tmp_path)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.undo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name for name in names if name != "3"]

@@ -72,6 +72,14 @@ def test_lists_make_combinations_with_the_default_sizes_first() -> None:
             select(**wrong)
 
 
+def test_a_compiler_is_a_name_and_no_path() -> None:
+    """A build writes a wrapper under the compiler's name: with a path it would replace the user's compiler."""
+    assert [spec.compiler for spec in select(compiler="gcc, clang-16,gcc")] == ["gcc", "clang-16"]
+    for wrong in ("/home/eve/bin/gcc", "./gcc", "bin/gcc", "..", "-x", "", "gcc,"):
+        with pytest.raises(UsageError, match="--compiler: invalid level"):
+            select(compiler=wrong)
+
+
 def test_a_cached_build_answers_only_what_it_was_made_with(home: Path) -> None:
     spec = BuildSpec("18", "4kB")
     for name, version, options in (

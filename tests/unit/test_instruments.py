@@ -295,6 +295,8 @@ def test_a_relation_that_was_not_among_the_largest_before_has_no_growth() -> Non
         ("postgres: startup recovering 000000010000000000000003", "startup"),
         ("postgres: checkpointer\0\0", "checkpointer"),
         ("postgres: startups shop [local] idle", "client backend"),
+        ("postgres: logger shop [local] idle", "client backend"),
+        ("postgres: archiver wal 10.0.0.3(5000) COPY", "client backend"),
         ("", None),
     ],
 )

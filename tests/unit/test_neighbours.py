@@ -34,6 +34,9 @@ def test_blocks_and_the_filesystem() -> None:
     smaller, larger = effects(stack())["data block / filesystem block"]
     assert smaller.startswith("data blocks of 1 kB and 2 kB are parts of 4 kB")
     assert larger.startswith("data blocks of 8 kB to 32 kB are 2 to 8 times 4 kB")
+    assert effects(stack(page=16))["data block / filesystem block"][1].startswith(
+        "data blocks of 32 kB are 2 times 16 kB"
+    )
     (only,) = effects(stack(block=1, page=4))["data block / filesystem block"][:1]
     assert only.startswith("data blocks of 1 kB and 2 kB are parts of 4 kB"), "the page cache works in memory pages"
 

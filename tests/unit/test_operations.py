@@ -14,13 +14,14 @@ from octavo.cli.choices import TableFormat
 from octavo.errors import HostError, OctavoError
 from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
-from octavo.operations import OPERATIONS, OperationsReport, check_operations
+from octavo.operations import OPERATIONS, OperationsReport, check_operations, streaming_replica
 from octavo.operations.base import Operation, OperationEvidence, OperationOutcome
 from octavo.operations.contents import Contents, check_same
 from octavo.operations.pg_checksums import damage
 from octavo.operations.program_output import last_line, server_errors, shell_word
 from octavo.operations.related_builds import Skip, choose
 from octavo.operations.sandbox import Sandbox, wait_for
+from octavo.postgres.builds import cross
 from octavo.postgres.builds.cache import Build
 
 
@@ -50,6 +51,17 @@ def test_companions_are_like_the_build_and_then_near_the_default() -> None:
     far, near = made("18.6", "32kB", "8kB"), made("18.6", "16kB", "8kB")
     assert choose(OURS, [asserts, far, near]).another_data_block is near
     assert choose(OURS, [asserts]).another_data_block is asserts
+
+
+def test_a_build_for_another_machine_is_no_companion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its programs cannot be executed, which would be reported as a failure of the build that is tested."""
+    compiler = "aarch64-linux-gnu-gcc" if os.uname().machine != "aarch64" else "x86_64-linux-gnu-gcc"
+    foreign = [made(version, "8kB", "8kB", compiler_command=compiler) for version in ("18.6", "17.11")]
+    own = made("18.6", "8kB", "16kB")
+    monkeypatch.setattr(cross, "runs_here", lambda _: False)
+    assert choose(own, foreign).another_wal_block is choose(foreign[0], foreign[1:]).older_major is None
+    monkeypatch.setattr(cross, "runs_here", lambda _: True)
+    assert choose(own, foreign).another_wal_block is foreign[0]
 
 
 def test_another_data_segment_makes_other_sizes() -> None:
@@ -183,6 +195,29 @@ def test_a_full_disk_is_no_failure_of_the_build(
     else:
         report = check_operations(OURS, [], journal, operations=operations)
         assert [(one.result, one.evidence) for one in report.outcomes] == [("failed", reason)]
+
+
+def test_a_replica_is_stopped_also_when_the_load_on_its_primary_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory is removed with the operation's."""
+    stopped: list[str] = []
+
+    @contextmanager
+    def running(name: str) -> Generator[str, None, None]:
+        try:
+            yield name
+        finally:
+            stopped.append(name)
+
+    @contextmanager
+    def load(*_: object) -> Generator[None, None, None]:
+        yield
+        raise OctavoError("pgbench stopped while it should write")
+
+    sandbox: Any = SimpleNamespace(serve=lambda _: running("primary"), copy=lambda _: "data", load=load)
+    monkeypatch.setattr(streaming_replica, "_replica_of", lambda *_: running("replica"))
+    with pytest.raises(OctavoError, match="pgbench stopped"):
+        streaming_replica.OPERATION.check(sandbox)
+    assert stopped == ["replica", "primary"]
 
 
 def test_operations_have_names_of_their_own() -> None:

@@ -22,6 +22,8 @@ def test_settings_appear_with_the_version_that_has_them() -> None:
     assert "transaction_buffers" in pinned_settings("17", "8kB")
     assert "io_max_combine_limit" not in pinned_settings("17.2", "8kB")
     assert all(entry["reason"] for entry in not_pinned())
+    # Its default follows the number of buffers (AioChooseMaxConcurrency, aio_init.c).
+    assert "io_max_concurrency" in {entry["name"] for entry in not_pinned()}
 
 
 @given(st.integers(min_value=140000, max_value=200000))

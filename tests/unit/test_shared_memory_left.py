@@ -1,4 +1,5 @@
-"""The POSIX segments that a killed server has left: never those of another server, even if no process maps them now."""
+"""The segments that a killed server has left: never those of another server, even if no process maps them now, nor
+those of other programs."""
 
 # pyright: reportPrivateUsage=false
 
@@ -93,3 +94,19 @@ def test_what_a_server_made_before_it_died_is_left_too(directory: Path, monkeypa
 
     monkeypatch.setattr(shared_memory_left, "_mapped", mapped)
     assert _left() == ["PostgreSQL.13", "PostgreSQL.7"]
+
+
+def test_system_v_segments_of_other_programs_are_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root they are of the same user, and may hold data although nothing is attached to them."""
+    gone, now, uid = 2**22 + 1, 1_800_000_000, os.getuid()
+    segments = [(1, "600", 56), (2, "600", 150 * 1024**2), (3, "644", 56), (4, "600", 4096), (5, "1600", 56)]
+    head = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap"
+    rows = [
+        f"{0:10} {number:10} {mode:>5} {size:21} {gone:5} {gone:5} {0:6} {uid:5} 0 {uid} 0 0 0 {now} 0 0"
+        for number, mode, size in segments
+    ]
+    listed = tmp_path / "shm"
+    listed.write_text("\n".join([head, *rows]) + "\n")
+    monkeypatch.setattr(shared_memory_left, "_SEGMENTS", listed)
+    assert [one.number for one in shared_memory_left._segments(now, uid)] == [1, 2]
+    assert shared_memory_left._segments(now + 1, uid) == shared_memory_left._segments(now, uid + 1) == []

@@ -368,3 +368,18 @@ def test_an_archive_without_one_directory_is_named(home: Path) -> None:
     (home / "target").mkdir()
     with pytest.raises(OctavoError, match="0 top-level directories"):
         unpack(Source("18.6", tarball, "", ""), home / "target")
+
+
+def test_a_full_disk_is_no_damage_of_the_archive(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose removal would be the wrong advice."""
+    tarball = home / "postgresql-18.6.tar"
+    with tarfile.open(tarball, "w"):
+        pass
+    for number, expected in ((errno.ENOSPC, OSError), (errno.EIO, OctavoError)):
+
+        def fail(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("octavo.postgres.source.extract", fail)
+        with pytest.raises(expected, match=os.strerror(number)):
+            unpack(Source("18.6", tarball, "", ""), home / "target")

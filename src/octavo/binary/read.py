@@ -104,8 +104,11 @@ def _below(top: Path, descriptor: int) -> Iterator[Program]:
             if seen > _MOST_FILES:
                 raise HostError(f"{top} has more than {_MOST_FILES:,} files; name a directory below it")
             try:
+                # Opening a device may have an effect, such as starting a watchdog.
+                if not stat.S_ISREG(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+                    continue
                 file = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=above)
-            except OSError:  # a link, or not ours to read
+            except OSError:  # gone, or not ours to read
                 continue
             try:
                 if _is_wanted(file):

@@ -86,15 +86,16 @@ def _of_aarch64(report: ElfReport) -> Verdict:
 def why(report: ElfReport) -> str:
     """Why a program has no LSE, as far as the file records it, and how to change that."""
     flags = report["producers"][0][0] if report["producers"] else ""
-    rebuild = "build it with CFLAGS='-moutline-atomics', or for such CPUs alone with '-march=armv8.2-a'"
+    for_these = "or for such CPUs alone with '-march=armv8.2-a'"
+    rebuild = f"build it with CFLAGS='-moutline-atomics', {for_these}"
     if "-mno-outline-atomics" in flags:
         return f"it was built with -mno-outline-atomics; {rebuild}"
     version = gcc_version(report)
     if version is None:
         return f"GCC outlines by default since 10.1; {rebuild}"
     text = ".".join(map(str, version))
-    if version < (10, 1):
-        return f"GCC {text} does not outline by default, 10.1 and later do; {rebuild}"
+    if version < (10, 1):  # of which not every one has the option
+        return f"GCC {text} does not outline by default, 10.1 and later do; build it with one of these, {for_these}"
     return f"GCC {text} outlines by default, so it was built with -mno-outline-atomics; {rebuild}"
 
 

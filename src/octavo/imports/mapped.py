@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 from octavo.errors import UsageError
 from octavo.imports.map_file import Map, columns_of, read_map
 from octavo.imports.rows import ImportSource, Parse, read_text, take
-from octavo.imports.run import Imported, make_cells, run_name, too_short
+from octavo.imports.run import Imported, check_rounds, make_cells, run_name, too_short
 from octavo.observation import Metric, Observation
+from octavo.plan.checks import checked_negative
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
-
-_MOST_LOADS = 100
-_MOST_ROUNDS = 10_000
 
 _NOTHING: tuple[int, list[str]] = (0, [])
 
@@ -39,6 +37,10 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
         if level not in levels.get(name, []):
             known = ", ".join(levels.get(name, [])[:12]) or "none, it is not in [factors]"
             raise UsageError(f"{described_by}: baseline.{name}: {level} was not measured; levels that were: {known}")
+    try:
+        checked_negative(described.negative, described.baseline, levels, {})
+    except UsageError as error:
+        raise UsageError(f"{described_by}: {error}") from None
     conditions = [name for name, its in levels.items() if len(its) > 1 and name not in described.baseline]
     places = _places(source, lines, described)
     keys = list(dict.fromkeys(levels_of for levels_of, _, _ in places))
@@ -46,9 +48,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
     ids = {key: cell.id for key, cell in zip(keys, cells, strict=True)}
     loads = _numbered(load for _, load, _ in places)
     rounds = _numbered(sorted(dict.fromkeys(place[1:] for place in places), key=lambda pair: loads[pair[0]]))
-    if len(loads) > _MOST_LOADS or len(rounds) > _MOST_ROUNDS:
-        raise UsageError(f"{file} has {len(loads)} loads and {len(rounds)} rounds; at most {_MOST_LOADS} and "
-                         f"{_MOST_ROUNDS} are supported: check [trial] in {described_by}")  # fmt: skip
+    check_rounds(file, len(loads), len(rounds), f"check [trial] in {described_by}")
     items = {str(seen["item"]) for seen in lines if seen.get("item")}
     now = time.time()
     return Imported(
@@ -66,13 +66,15 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
 
 
 def _lines(source: ImportSource, text: str, described: Map, file: Path) -> Iterator[Seen]:
-    """The values of each line by our keys. Raises UsageError for a column that is not there."""
+    """The values of each line by our keys. Raises UsageError for a column that is not there, or there twice."""
     split = _split(csv.reader(text.splitlines(keepends=True), delimiter=described.file.delimiter), source)
     heads = [head.strip() for head in described.file.columns or next(split, _NOTHING)[1]]
     wanted = columns_of(described)
     for _, column, _ in wanted:
         if column not in heads:
             raise UsageError(f"{file}: no column {column!r}; columns: {', '.join(heads)[:300]}")
+        if (count := heads.count(column)) > 1:
+            raise UsageError(f"{file}: {count} columns are named {column!r}; rename all but the one that is meant")
     constant = {f"factor {name}": one.level for name, one in described.factors.items() if one.level is not None}
     readers: dict[str, list[tuple[str, Parse]]] = {}
     for key, column, parse in wanted:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from octavo.errors import UsageError
 from octavo.imports.rows import ImportSource, read_text
-from octavo.imports.run import Imported, make_cells, run_name, too_short
+from octavo.imports.run import Imported, check_rounds, make_cells, run_name, too_short
 from octavo.observation import Metric, Observation, observe
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -72,6 +72,7 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
         cell = ids[_key(one.levels)]
         counts[cell] = counts.get(cell, 0) + 1
         trials.append(_trial(one, cell, counts[cell], position, now))
+    check_rounds(directory, 1, max(counts.values()), "name a directory below it")
     return Imported(
         plan=_plan(run_name(named or f"percona-thp-{directory.resolve().name}"), combinations, max(counts.values())),
         cells=cells,

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from octavo import __version__
+from octavo.errors import UsageError
 from octavo.imports.rows import ImportSource
 from octavo.observation import Metric
 from octavo.plan.cells import Cell
@@ -29,6 +31,8 @@ NOT_RANDOMISED = (
 _MOST_TOLD = 20
 # The rules for our own trials hold for those of others.
 SHORTEST_DURATION = parse_percentage(Thresholds().shortest_duration)
+# What a plan allows (`Plan`).
+_MOST_LOADS, _MOST_ROUNDS = 100, 10_000
 # What a cell of Octavo's own always has, and imported results do not tell.
 _NOT_TOLD = {"memory": "none", "wal_regime": "not recorded"}
 
@@ -82,6 +86,15 @@ def make_cells(
             )
         )
     return cells
+
+
+def check_rounds(file: Path, loads: int, rounds: int, way_out: str) -> None:
+    """Raises UsageError for more loads or rounds than a plan may have."""
+    if loads > _MOST_LOADS or rounds > _MOST_ROUNDS:
+        raise UsageError(
+            f"{file} has {human_count(loads, 'load')} and {human_count(rounds, 'round')}; at most {_MOST_LOADS} and "
+            f"{_MOST_ROUNDS:,} are supported: {way_out}"
+        )
 
 
 def too_short(seconds: float, asked: float) -> str | None:

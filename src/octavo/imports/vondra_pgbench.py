@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from octavo.imports.rows import ImportedRow, moment, not_negative, one_of, read_rows, size_of, whole
-from octavo.imports.run import SHORTEST_DURATION, Imported, make_cells, run_name, too_short
+from octavo.imports.rows import ImportedRow, moment, not_negative, one_of, read_rows, size_of, unique, whole
+from octavo.imports.run import SHORTEST_DURATION, Imported, check_rounds, make_cells, run_name, too_short
 from octavo.observation import Metric, observe
 from octavo.plan.model import Plan
 from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS, WAL_SEGMENTS
@@ -44,11 +44,13 @@ _CONDITIONS = ("mode", "scale")
 
 def read(file: Path, *, named: str | None = None) -> Imported:
     """The trials of a file. Raises UsageError when none can be read."""
-    source, rows = read_rows(file, _COLUMNS)
+    source, found = read_rows(file, _COLUMNS)
+    rows = list(unique(source, found, len(_COLUMNS)).values())
     rows.sort(key=lambda row: float(str(row.values[0])))
     segments = {segment: load for load, segment in enumerate(dict.fromkeys(str(row.values[4]) for row in rows), 1)}
     runs = _runs(rows)
     most = max(runs.values())
+    check_rounds(file, len(segments), len(segments) * most, "import a part of the file")
     combinations = _combinations(rows)
     cells = make_cells(combinations, BASELINE, _CONDITIONS)
     ids = {tuple(levels.values()): cell.id for levels, cell in zip(combinations, cells, strict=True)}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from octavo.host import children, trees
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.sandbox import DURABLE, Sandbox, create_database
+from octavo.operations.sandbox import DURABLE, Sandbox
 from octavo.postgres.builds.cache import Build
 
 _JOBS = "--jobs=2"
@@ -40,11 +40,12 @@ def _move(sandbox: Sandbox, source_build: Build, target_build: Build) -> Operati
 
         dump_seconds = _timed(take)
     with sandbox.serve(sandbox.empty("target", target_build), target_build, DURABLE) as target:
-        create_database(target)
 
         def restore() -> None:
+            # With --create also the properties of the database, as docs/switching.md advises.
             children.check(
-                target.run_client("pg_restore", _JOBS, "--exit-on-error", "--dbname=octavo", str(dump)), "pg_restore"
+                target.run_client("pg_restore", _JOBS, "--exit-on-error", "--create", "--dbname=postgres", str(dump)),
+                "pg_restore",
             )
 
         def analyse() -> None:

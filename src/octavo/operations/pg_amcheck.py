@@ -5,6 +5,12 @@ from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.sandbox import Sandbox, first
 
+# Of indexes it checks B-trees alone.
+_CHECKED = """
+    SELECT count(*) FROM pg_class LEFT JOIN pg_am ON pg_am.oid = relam
+    WHERE relkind IN ('r', 't') OR relkind = 'i' AND amname = 'btree'
+"""
+
 
 def _check(sandbox: Sandbox) -> OperationEvidence:
     with sandbox.serve(sandbox.copy("data")) as server:
@@ -13,9 +19,9 @@ def _check(sandbox: Sandbox) -> OperationEvidence:
             server.run_client("pg_amcheck", "--all", "--install-missing", "--heapallindexed", "--parent-check"),
             "pg_amcheck",
         )
-        relations: int = first(server, "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 't', 'i')")
+        relations: int = first(server, _CHECKED)
     return OperationEvidence(
-        f"{relations} tables and indexes are sound, and all rows are in their B-trees",
+        f"{relations} tables and B-trees are sound, and all rows are in their B-trees",
         {"relations": relations},
     )
 

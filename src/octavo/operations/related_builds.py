@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from octavo.postgres.builds import cross
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.limits import DEFAULT_BLOCK
 from octavo.postgres.versions import is_release, major_of, order_of
@@ -67,8 +68,9 @@ class RelatedBuilds:
 
 
 def choose(build: Build, others: Sequence[Build]) -> RelatedBuilds:
-    """The related builds of a build among others: as much like it as possible, then nearest to the default 8 kB."""
-    candidates = [other for other in others if other.prefix != build.prefix]
+    """The related builds of a build among others that run here: as much like it as possible, then nearest to the
+    default 8 kB."""
+    candidates = [other for other in others if other.prefix != build.prefix and _runs_here(other)]
     same_version = [other for other in candidates if other.manifest["version"] == build.manifest["version"]]
     same_sizes = [other for other in candidates if all(_size(other, name) == _size(build, name) for name in _SIZES)]
     major = major_of(build.manifest["version"])
@@ -82,6 +84,10 @@ def choose(build: Build, others: Sequence[Build]) -> RelatedBuilds:
             older, key=lambda other: (order_of(other.manifest["version"]), _likeness(build, other)), default=None
         ),
     )
+
+
+def _runs_here(build: Build) -> bool:
+    return cross.cannot_run(build.manifest.get("compiler_command", "gcc")) is None
 
 
 def _updates(build: Build, old: Build) -> bool:

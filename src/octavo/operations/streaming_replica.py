@@ -1,6 +1,7 @@
 """A streaming replica of a primary that writes: it catches up and is promoted; the old primary is rewound to follow
 it."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from octavo.errors import OctavoError
@@ -14,18 +15,16 @@ _LOAD_PER_SECOND = 400
 
 
 def _check(sandbox: Sandbox) -> OperationEvidence:
-    with sandbox.serve(sandbox.copy("primary")) as primary:
+    with sandbox.serve(sandbox.copy("primary")) as primary, ExitStack() as running:
         with sandbox.load(primary, _LOAD_PER_SECOND):
-            replica = _replica_of(sandbox, primary)
-        with replica:
-            seconds = catch_up(primary, replica)
-            expected = contents.read(primary)
-            same = contents.check_same(expected, contents.read(replica), "the replica")
-            lag = first(primary, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
-            if lag != 1:
-                raise OctavoError("the primary's pg_stat_replication has no streaming replica")
-            promote(replica)
-            contents.write(replica, 200)
+            replica = running.enter_context(_replica_of(sandbox, primary))
+        seconds = catch_up(primary, replica)
+        expected = contents.read(primary)
+        same = contents.check_same(expected, contents.read(replica), "the replica")
+        if first(primary, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") != 1:
+            raise OctavoError("the primary's pg_stat_replication has no streaming replica")
+        promote(replica)
+        contents.write(replica, 200)
     return OperationEvidence(
         f"made while the primary wrote {_LOAD_PER_SECOND}/s, caught up in {seconds:.2f} s: {same}; promoted, writes",
         {"catch_up_seconds": seconds},
@@ -34,26 +33,24 @@ def _check(sandbox: Sandbox) -> OperationEvidence:
 
 def _check_rewind(sandbox: Sandbox) -> OperationEvidence:
     data = sandbox.copy("primary")
-    with sandbox.serve(data) as primary:
-        replica = _replica_of(sandbox, primary)
-        with replica:
-            catch_up(primary, replica)
-            promote(replica)
-            contents.write(replica, 200)
-            contents.write(primary, 200)  # what only the old primary has: it must go
-            primary.shut_down()
-            replica.execute("CHECKPOINT; SELECT pg_create_physical_replication_slot('replica')")
-            source = f"host={replica.socket_directory} user={replica.connection.info.user} dbname=octavo"
-            children.check(
-                sandbox.run(
-                    sandbox.build, "pg_rewind", "--no-sync", "--target-pgdata", data,
-                    "--source-server", source, "--write-recovery-conf",
-                ),
-                "pg_rewind",
-            )  # fmt: skip
-            with sandbox.serve(data) as follower:
-                catch_up(replica, follower)
-                same = contents.check_same(contents.read(replica), contents.read(follower), "the rewound server")
+    with sandbox.serve(data) as primary, _replica_of(sandbox, primary) as replica:
+        catch_up(primary, replica)
+        promote(replica)
+        contents.write(replica, 200)
+        contents.write(primary, 200)  # what only the old primary has: it must go
+        primary.shut_down()
+        replica.execute("CHECKPOINT; SELECT pg_create_physical_replication_slot('replica')")
+        source = f"host={replica.socket_directory} user={replica.connection.info.user} dbname=octavo"
+        children.check(
+            sandbox.run(
+                sandbox.build, "pg_rewind", "--no-sync", "--target-pgdata", data,
+                "--source-server", source, "--write-recovery-conf",
+            ),
+            "pg_rewind",
+        )  # fmt: skip
+        with sandbox.serve(data) as follower:
+            catch_up(replica, follower)
+            same = contents.check_same(contents.read(replica), contents.read(follower), "the rewound server")
     return OperationEvidence(f"the old primary, with writes of its own, follows the promoted replica: {same}")
 
 

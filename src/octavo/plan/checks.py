@@ -67,7 +67,7 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
             "include": include,
             "exclude": exclude,
             "settings": settings,
-            "negative": _negative(plan.negative, baseline, factors, changes),
+            "negative": checked_negative(plan.negative, baseline, factors, changes),
         }
     )
     combinations(whole, known)
@@ -124,14 +124,14 @@ def _check_settings(settings: Mapping[str, str], factors: Mapping[str, list[str]
             raise UsageError(f"[settings]: {name} is also the factor {PREFIX}{name}; leave one of them out")
 
 
-def _negative(
+def checked_negative(
     entries: list[str],
     baseline: Mapping[str, str],
     factors: Mapping[str, list[str]],
     changes: Mapping[str, list[str]],
 ) -> list[str]:
     """The factors that cannot matter. One that `changes` left a single level is no control any more, nor is one that
-    cannot matter only at a level that they removed."""
+    cannot matter only at a level that they removed. Raises UsageError for one that could be no control."""
     kept: list[str] = []
     for entry in entries:
         name, factor, level = negative.split(entry)

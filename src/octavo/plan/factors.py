@@ -6,6 +6,7 @@ from octavo import knobs
 from octavo.errors import UsageError
 from octavo.factor import Factor, matching, one_of, size
 from octavo.host.host_class import ANY
+from octavo.postgres.builds.selection import COMPILER
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.variants import WORDS, made_with
 from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS, WAL_SEGMENTS
@@ -22,7 +23,6 @@ def _version(text: str) -> str:
     return text
 
 
-_COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the PATH, such as gcc or clang-16")
 _FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags separated by spaces, such as '-O3 -march=native'")
 
 
@@ -47,7 +47,7 @@ COMMON: tuple[Factor, ...] = (
     Factor("data_block", "build", "data block (BLCKSZ)", "8kB", one_of(*DATA_BLOCKS)),
     Factor("wal_block", "build", "WAL block (XLOG_BLCKSZ)", "8kB", one_of(*WAL_BLOCKS)),
     Factor("data_segment", "build", "table segment file size (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
-    Factor("compiler", "build", "C compiler", "gcc", _COMPILER),
+    Factor("compiler", "build", "C compiler", "gcc", COMPILER),
     Factor("compiler_flags", "build", "flags of the C compiler, after the build's own -O2", "none", _FLAGS),
     Factor("build_options", "build", "O3, lto, no-plt, aligned-text, pgo, joined by +", "none", _build_options),
     Factor("wal_segment", "run", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),

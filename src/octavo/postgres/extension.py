@@ -32,8 +32,10 @@ from octavo.postgres.builds.worker_client import open_worker
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import sha256_of
 
-# Files that an earlier compilation may have left in the source, and which are not part of it.
-_LEFT_BEHIND = shutil.ignore_patterns(".git", ".deps", "*.o", "*.so", "*.bc", "*.a", "results", "tmp_check", "log")
+# Files that an earlier compilation may have left in the source, and which are not part of it; and what its tests leave
+# beside the Makefile (pgxs.mk), where directories further down may have the same names.
+_LEFT_BEHIND = shutil.ignore_patterns(".git", ".deps", "*.o", "*.so", "*.bc", "*.a")
+_LEFT_BY_TESTS = frozenset({"results", "tmp_check", "log"})
 
 _MOST_CONTROL = 64 * 1024  # for a control file, which has a few lines
 
@@ -166,7 +168,7 @@ def _read(directory: Path, archive: tarfile.TarFile | None) -> str:
 
     def read(place: int, below: str) -> None:
         names = sorted(os.listdir(place))
-        ignored = _LEFT_BEHIND(below, names)
+        ignored = {*_LEFT_BEHIND(below, names), *(() if below else _LEFT_BY_TESTS)}
         directories: list[str] = []
         for name in (name for name in names if name not in ignored):
             mode = os.stat(name, dir_fd=place, follow_symlinks=False).st_mode
@@ -281,6 +283,9 @@ def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any])
     final = records / f"{record['name']}.json"
     begun = records / f".{record['name']}.begun"
     ours = {name for path in (final, begun) if path.exists() for name in json.loads(path.read_text())["files"]}
+    for other in installed_extensions(build):  # it may have come after an attempt that was interrupted
+        if other["name"] != record["name"]:
+            ours.difference_update(other["files"])
     _check_free(build, record, ours)
     write_durably(begun, json.dumps({"files": sorted(ours | set(stage))}))
     final.unlink(missing_ok=True)
@@ -317,7 +322,7 @@ def _put(source: Path, target: Path, prefix: Path) -> None:
         if (prefix / above).is_symlink():
             raise OctavoError(f"{prefix / above} is a link; nothing is installed below it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    beside = prefix / RECORDS / ".new"  # if we are killed, it is among what is not PostgreSQL's (`added_files`)
     beside.unlink(missing_ok=True)
     shutil.copy2(source, beside, follow_symlinks=False)
     beside.replace(target)

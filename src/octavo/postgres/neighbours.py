@@ -130,10 +130,11 @@ def _filesystem(sizes: Mapping[str, int]) -> _Effects:
         ))  # fmt: skip
     larger = [name for name in DATA_BLOCKS if parse_size(name) > unit]
     if larger:
+        times = " to ".join(dict.fromkeys(str(parse_size(name) // unit) for name in (larger[0], larger[-1])))
         lines.append((
             ("data block", "filesystem block"),
-            f"data blocks of {_and(larger)} are {parse_size(larger[0]) // unit} to {parse_size(larger[-1]) // unit} "
-            f"times {format_size(unit)}: the filesystem does not guarantee atomic writes of them",
+            f"data blocks of {_and(larger)} are {times} times {format_size(unit)}: the filesystem does not guarantee "
+            "atomic writes of them",
         ))  # fmt: skip
     if block > page:
         lines.append((

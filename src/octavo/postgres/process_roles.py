@@ -17,6 +17,8 @@ _FIXED = (
     "logical replication launcher", "walsummarizer", "archiver", "logger", "startup", "walreceiver", "walsender",
     "slotsync worker", "io worker", "parallel worker", "dead-end client backend",
 )  # fmt: skip
+# A client's title has its user, its database and its host; so has a walsender's, after the role.
+_OF_A_CLIENT = re.compile(r" (\[local\]|\S+\(\d+\))( |$)")
 _SPELLINGS = {
     "logical replication apply worker": "logical replication worker",
     "logical replication worker": "logical replication worker",
@@ -42,8 +44,10 @@ def role_of(title: str, cluster_name: str = "") -> str | None:
     for start, role in _SPELLINGS.items():
         if words.startswith(start):
             return role
+    is_client = _OF_A_CLIENT.search(words) is not None
     for role in _FIXED:
-        if words == role or words.startswith(role + " "):
+        # A user may be called logger.
+        if words == role or (words.startswith(role + " ") and (role == "walsender" or not is_client)):
             return role
-    # A client's title has its user, its database and its host; an extension's worker has its own name.
-    return CLIENT if re.search(r" (\[local\]|\S+\(\d+\))( |$)", words) else "background worker"
+    # An extension's worker has its own name.
+    return CLIENT if is_client else "background worker"

@@ -33,6 +33,9 @@ _DIRECTORY = Path("/dev/shm")  # noqa: S108 (where the C library has POSIX share
 _NAME = re.compile(r"PostgreSQL\.(\d{1,10})", re.ASCII)
 # The first bytes of a control segment (PG_DYNSHMEM_CONTROL_MAGIC). It has five times 40 bytes per connection.
 _CONTROL, _MOST_BYTES = (0x9A503D32).to_bytes(4, sys.byteorder), 1024**2
+# A postmaster's System V segment has a header of 56 bytes (PGShmemHeader, pg_shmem.h), and nothing more unless
+# shared_memory_type is sysv; only its owner may attach it (IPCProtection, sysv_shmem.c).
+_MOST_OF_HEADER, _LEAST_OF_WHOLE, _MODE = 64, 1024**2, "600"
 _LEAVING_SECONDS = 2.0
 # A segment that is just being created is not mapped yet.
 _YOUNGEST_SECONDS = 1.0
@@ -73,8 +76,9 @@ def remove(since: float, account: Account) -> bool:
     """Removes, as the account, the shared memory of its killed servers that is no older than `since`, in seconds since
     1970. Returns whether there was any.
 
-    These are System V segments whose creator has ended and to which no process is attached, and POSIX segments of that
-    age that no process maps: control segments, whose postmasters have then ended, and the segments that they list.
+    These are System V segments of PostgreSQL's mode and sizes, whose creator has ended and to which no process is
+    attached, and POSIX segments of that age that no process maps: control segments, whose postmasters have then ended,
+    and the segments that they list.
     Otherwise they stay, about a megabyte. So does the control segment of a postmaster that was killed before it wrote
     to it, because its owner cannot be told.
     """
@@ -101,13 +105,18 @@ def _as_account(command: list[str], account: Account) -> None:
 
 
 def _segments(since: float, owner: int) -> list[_Segment]:
-    """The user's System V segments that are no older and whose creator has ended (proc_sysvipc(5): key, shmid, perms,
-    size, cpid, lpid, nattch, uid, …, ctime)."""
+    """The user's System V segments that may be a server's, are no older, and whose creator has ended (proc_sysvipc(5):
+    key, shmid, perms, size, cpid, lpid, nattch, uid, …, ctime).
+
+    Without root the user's other programs have some, too, which may keep data there between their runs."""
     found: list[_Segment] = []
     with suppress(OSError):
         for line in lines(_SEGMENTS)[1:]:
             fields = words(line)
             one = _Segment(*(int(fields[place]) for place in (1, 4, 6, 7, 13)))
+            size = int(fields[3])
+            if fields[2] != _MODE or _MOST_OF_HEADER < size < _LEAST_OF_WHOLE:
+                continue
             if one.owner == owner and one.made >= int(since) and identify(one.creator) is None:
                 found.append(one)
     return found

@@ -16,6 +16,7 @@ from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.postgres.sources import FETCHED_KINDS, LOCAL_KINDS, fetched
 from octavo.postgres.sources.base import Source, sha256_of
+from octavo.postgres.sources.snapshot import FULL
 from octavo.postgres.versions import answers, is_version, major_of
 
 __all__ = ["Source", "find_source", "sha256_of", "unpack", "unpack_file"]
@@ -62,13 +63,16 @@ def unpack(source: Source, target: Path) -> Path:
 def unpack_file(tarball: IO[bytes], target: Path) -> Path:
     """Unpacks an open tarball in the same way.
 
-    Raises OctavoError when it is not a tarball of a source, or an entry leads outside of it.
+    Raises OctavoError when it is not a tarball of a source, or an entry leads outside of it, OSError when the disk is
+    full.
     """
     try:
         with opened_to_extract(tarball, target.parent) as archive:
             extract(archive, target)
     except DAMAGED as error:
-        raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; remove it and run again") from error
+        if isinstance(error, OSError) and error.errno in FULL:  # of which the tarball is not the cause
+            raise
+        raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; give another source") from error
     roots = [entry for entry in target.iterdir() if entry.is_dir()]
     if len(roots) != 1:
         raise OctavoError(f"{tarball.name} has {len(roots)} top-level directories instead of one; give another tarball")

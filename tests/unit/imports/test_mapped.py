@@ -88,6 +88,7 @@ repetition = "run"
         ("{ level = 100 }", '{ level = 8, unit = "kB" }', "t.toml: factors.scale: a unit belongs to a column"),
         ("[metrics.tps]", "[file]\ndelimiter = '\"'\n[metrics.tps]", "t.toml: file.delimiter: string should match"),
         ("[trial]", "[trial", "t.toml: not TOML"),
+        ("baseline", "negative = ['mod']\nbaseline", "t.toml: negative: mod is not in [baseline], so nothing compares"),
     ],
 )
 def test_a_map_that_does_not_fit_is_one_line(files: tuple[Path, Path], old: str, new: str, message: str) -> None:
@@ -104,6 +105,13 @@ def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
         "t.csv:7: bs is 'x', 'xkB' is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB; left out",
         "t.csv:8: 4 fields instead of 6; left out",
     ]
+
+
+def test_two_columns_of_one_name_are_refused(files: tuple[Path, Path]) -> None:
+    """The last one would be taken."""
+    files[0].write_text(TABLE.replace("remark", "tps", 1))
+    with pytest.raises(UsageError, match=r"t\.csv: 2 columns are named 'tps'; rename all but the one that is meant"):
+        read(*files)
 
 
 def test_a_measurement_of_a_round_counts_once(files: tuple[Path, Path]) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from octavo.errors import UsageError
 from octavo.imports.vondra_pgbench import read
 
 ROWS = [
@@ -53,6 +54,20 @@ def test_numbers_stay_finite(file: Path) -> None:
     file.write_text("1;1801;8;8;16;50;rw;1e-99;1e-99;1e99\n1;1801;8;8;16;50;rw;1e99;1e99;1e99\n")
     seen = [one for trial in read(file).trials for one in trial.observations]
     assert len(seen) == 7 and all(math.isfinite(one.value) for one in seen)
+
+
+def test_a_row_that_is_there_twice_is_one_trial(file: Path) -> None:
+    """As of two copies of a file behind each other: they would count as repetitions that agree exactly."""
+    file.write_text("\n".join([*ROWS, *ROWS]) + "\n")
+    made = read(file)
+    assert len(made.trials) == made.sources[0].rows == len(ROWS)
+    assert made.sources[0].problems[0] == "results.csv:7: the same trial as line 1; left out"
+
+
+def test_more_runs_than_a_plan_may_have_are_refused(file: Path) -> None:
+    file.write_text("".join(f"{start};{start + 900};8;8;16;50;ro;1;900;0\n" for start in range(1, 10_002)))
+    with pytest.raises(UsageError, match="has 1 load and 10,001 rounds; at most 100 and 10,000 are supported"):
+        read(file)
 
 
 def test_a_malformed_row_is_named(file: Path) -> None:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from itertools import product
 
 from octavo.errors import UsageError
-from octavo.factor import Factor, one_of
+from octavo.factor import Factor, matching, one_of
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS
 from octavo.postgres.versions import is_version
 
 _EVERY = "all"
+# No path: a build wraps the compiler in a script of the same name below its own directory.
+COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the PATH, such as gcc or clang-16")
 
 
 def selected_specs(
@@ -31,8 +33,9 @@ def selected_specs(
 
     Versions are those that we have built and run; with the user's own source, any version.
 
-    Raises UsageError for an unknown level, with the option and the known levels.
+    Raises UsageError for an unknown level, with the option and the known levels, or a compiler that is not a name.
     """
+    compilers = [Factor("--compiler", "build", "", "", COMPILER).level(each) for each in compiler.split(",")]
     versions = pg.split(",") if own_source else _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
     for version in versions:
         if not is_version(version):
@@ -41,7 +44,7 @@ def selected_specs(
         BuildSpec(version, data, wal, segment, each, tuple(flags), tuple(options), asserts, debug_symbols, traced)
         for version, each, segment, data, wal in product(
             versions,
-            list(dict.fromkeys(compiler.split(","))),
+            list(dict.fromkeys(compilers)),
             _levels("--data-segment", data_segment, DATA_SEGMENTS),
             _levels("--data-block", data_block, DATA_BLOCKS),
             _levels("--wal-block", wal_block, WAL_BLOCKS),

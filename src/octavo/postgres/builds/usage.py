@@ -53,7 +53,9 @@ def user_environment(build: Build) -> dict[str, str]:
 
 def not_postgresqls(build: Build) -> list[str]:
     """The parts of the build (itself, its extensions) that were made from sources other than a checked release of
-    PostgreSQL, or with flags or options that may have run other people's programs."""
+    PostgreSQL, or with flags or options that may have run other people's programs.
+
+    Of an extension whose installation was interrupted some files may be there."""
     origin: str = build.manifest.get("origin", "an unknown source")
     own = [] if is_checked(origin) else [f"itself from {origin}"]
     compiler: str = build.manifest.get("compiler_command", "gcc")
@@ -64,8 +66,9 @@ def not_postgresqls(build: Build) -> list[str]:
         own.append(f"itself, compiled by {' '.join((compiler, *words))}")
     if further := [option for option in options if not option.startswith(_FLAGS) and not is_harmless(option)]:
         own.append(f"itself, configured with {' '.join(further)}")
-    records = (build.prefix / RECORDS).glob("[!.]*.json")
-    return own + sorted(f"the extension {path.stem}" for path in records)
+    records = (build.prefix / RECORDS).glob("*")
+    names = {path.stem.removeprefix(".") for path in records if path.suffix in (".json", ".begun")}
+    return own + [f"the extension {name}" for name in sorted(names)]
 
 
 def added_files(build: Build) -> set[str]:

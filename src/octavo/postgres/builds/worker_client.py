@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -207,8 +207,11 @@ def compiler_cache(home: Path, account: Account, whose: str) -> Path:
 
 
 def _forget_old(top: Path) -> None:
-    used = sorted((each.lstat().st_mtime, each) for each in top.iterdir() if each.name != _KEY)
-    for moment, each in used[:-_MOST_CACHES]:
+    used: list[tuple[float, Path]] = []
+    for each in (path for path in top.iterdir() if path.name != _KEY):
+        with suppress(FileNotFoundError):  # another command has just renamed or removed it
+            used.append((each.lstat().st_mtime, each))
+    for moment, each in sorted(used)[:-_MOST_CACHES]:
         if moment < time.time() - _IN_USE_SECONDS:
             trees.remove(each)
 

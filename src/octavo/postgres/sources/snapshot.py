@@ -23,7 +23,7 @@ from octavo.postgres.versions import is_version
 _TIME = 315532800
 # configure.ac has 90 kB.
 _MOST_TEXT = 16 * 1024**2
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def new_directory(journal: Journal) -> Path:
 
 def check_room(error: Exception, source: Path) -> None:
     """Raises HostError if the error is that there is no room for our copy of the source."""
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if isinstance(error, OSError) and error.errno in FULL:
         raise HostError(
             f"{fetched.directory()} has no room for a copy of {source}: {error.strerror}; free some space there"
         ) from error
