@@ -592,6 +592,23 @@ def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
         assert fix("connections", idle | limits)[-1] == f"default_pool_size = {size}"
 
 
+@pytest.mark.parametrize(
+    ("volume", "size", "requests", "line"),
+    [
+        (EBS, 200 * GB, 600.0, "--volume-type gp3 --iops 6000 --throughput 500"),
+        (EBS, 4000 * GB, 12_000.0, "--volume-type gp3 --iops 24000 --throughput 500"),
+        (AZURE, 1024 * GB, 5000.0, "--set tier=P40"),
+        # P50 has the same limits, and P60 is for disks of more than 4,096 GB.
+        (AZURE, 2048 * GB, 7500.0, "--enable-bursting true"),
+        (AZURE, 8192 * GB, 16_000.0, "--set tier=P70"),
+        (AZURE, 32_767 * GB, 20_000.0, "--enable-bursting true"),
+    ],
+)
+def test_a_volume_at_its_limit_gets_a_higher_one(volume: dict[str, Any], size: int, requests: float, line: str) -> None:
+    (found,) = fix("cloud-volume", volume | {"host.device.size_bytes": size, "live.device.reads_per_second": requests})
+    assert line in found
+
+
 def test_a_standby_is_not_vacuumed() -> None:
     assert fix("hint-bits", {"server.scans.writes": 10**7, "server.in_recovery": True})[0] == "# on the primary:"
 
