@@ -179,6 +179,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("wal-block", {"host.fs.block_bytes": 128 * kB}, "note"),
         ("wal-block", {"host.fs.block_bytes": 128 * kB, "host.fs.wal_elsewhere": True}, "not applicable"),
         ("wal-block", {"host.fs.block_bytes": 128 * kB, "host.fs.wal_elsewhere": {"unknown": "x"}}, "note"),
+        ("wal-block", {"host.fs.block_bytes": 128 * kB, "host.fs.type": "zfs"}, "note"),
+        ("wal-block", {"host.fs.block_bytes": 128 * kB, "host.fs.type": "zfs", "setting.wal_recycle": False}, "ok"),
         ("wal-block", {"setting.wal_block_size": 4 * kB}, "ok"),
         ("wal-block", {"setting.wal_block_size": 2 * kB}, "note"),
         ("wal-segment", {"server.wal.bytes": 20000 * GB}, "note"),
@@ -496,6 +498,8 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("transparent-huge-pages", {"host.thp.enabled": "always", "host.memory.page_bytes": 64 * kB}, "take 512 MB"),
         ("transparent-huge-pages", {"host.thp.enabled": "always", "host.thp.shmem": "always"}, "and shared_buffers by"),
         ("wal-block", {"host.fs.block_bytes": 64 * kB}, "a commit of one block writes 64 kB: 8 times the bytes"),
+        # A commit writes its own bytes to the intent log.
+        ("wal-block", {"host.fs.block_bytes": 64 * kB, "host.fs.type": "zfs"}, "reads 64 kB first: 8 times the bytes"),
     ],
 )  # fmt: skip
 def test_the_cost_is_that_of_this_host(rule: str, changes: dict[str, Any], words: str) -> None:
@@ -690,6 +694,8 @@ def test_a_filesystem_is_advised_for_the_pages_and_blocks_of_this_host() -> None
     huge = {"host.fs.block_bytes": 128 * kB}
     assert fix("wal-block", huge)[-1] == "mkfs.xfs -b size=4096 DEVICE"
     assert fix("wal-block", huge | {"setting.wal_block_size": 2 * kB})[-1] == "mkfs.xfs -b size=2048 DEVICE"
+    on_zfs = fix("wal-block", huge | {"host.fs.type": "zfs"})
+    assert on_zfs[:2] == ["ALTER SYSTEM SET wal_recycle = 'off';", "ALTER SYSTEM SET wal_init_zero = 'off';"]
 
 
 def test_what_takes_the_memory_is_what_is_made_smaller() -> None:
