@@ -320,6 +320,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("double-buffering", TWICE | {"setting.shared_buffers": 32 * GB, "server.buffers.used_bytes": 32 * GB}, "ok"),
         ("double-buffering", TWICE | {"server.buffers.in_page_cache_share": 0.1}, "ok"),
         ("double-buffering", TWICE | {"setting.debug_io_direct": "data"}, "not applicable"),
+        # The ARC of ZFS is not in the page cache: a share of 0 would not mean that nothing is cached twice.
+        ("double-buffering", TWICE | {"host.fs.type": "zfs", "server.buffers.in_page_cache_share": 0.0}, "unknown"),
         ("work-mem", {"setting.work_mem": 512 * MB}, "note"),
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB}, "note"),
         ("work-mem", {"setting.maintenance_work_mem": 40 * GB, "setting.autovacuum_work_mem": 64 * MB}, "ok"),
