@@ -14,7 +14,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError("debug_io_direct = data: no page cache is used")
     asked.whole("host.process.count")  # a stopped server has no processes
     if asked.text_or_none("host.fs.type") == "zfs":
-        raise UnknownError("zfs caches files in its ARC, which neither cachestat(2) nor /proc/meminfo (Cached) includes")
+        raise UnknownError("zfs caches files in its ARC, which is not in Cached (/proc/meminfo), nor for cachestat(2)")
     buffers, memory = asked.whole("setting.shared_buffers"), memory_bytes(asked)
     share, used = (asked.number_or_none(f"server.buffers.{name}") for name in ("in_page_cache_share", "used_bytes"))
     if share is None or used is None:
