@@ -49,6 +49,9 @@ CHECKPOINT = BUSY | {
     "setting.checkpoint_completion_target": 0.9, "live.server.checkpoint_bytes_per_second": 20.0 * MB,
     "live.server.checkpoint_dirtied_bytes_per_second": 21.0 * MB, "live.device.written_bytes_per_second": 22.0 * MB,
 }  # fmt: skip
+MANAGED: dict[str, Any] = {
+    "server.managed": "Amazon RDS or Aurora: parameter group", "host.memory.page_bytes": {"unknown": "elsewhere"},
+}  # fmt: skip
 MUCH_WAL = {"server.wal.bytes": 200_000 * GB}
 SMALL_READS = {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "setting.io_combine_limit": 8 * kB}
 TWICE = {
@@ -184,6 +187,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("wal-block", {"setting.wal_block_size": 4 * kB}, "ok"),
         ("wal-block", {"setting.wal_block_size": 2 * kB}, "note"),
         ("wal-segment", {"server.wal.bytes": 20000 * GB}, "note"),
+        ("wal-segment", {"server.wal.bytes": 20000 * GB, **MANAGED}, "not applicable"),
         ("wal-segment", {"server.wal.bytes": 20000 * GB, "setting.wal_segment_size": 64 * MB}, "ok"),
         ("wal-segment", {"server.wal.bytes": 20000 * GB, "server.wal.seconds": 60.0}, "not applicable"),
         ("block-sizes", {"setting.block_size": 4 * kB}, "note"),
@@ -385,6 +389,9 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("checkpoints", {"server.checkpoints.requested": 60, "server.checkpoints.timed": 10}, "ok"),
         ("checkpoints", {"server.in_recovery": True}, "not applicable"),
         ("checksums", {"setting.data_checksums": False}, "note"),
+        # A role of a managed service may come from a dump.
+        ("checksums", {"setting.data_checksums": False, **MANAGED, "host.memory.page_bytes": 4 * kB}, "note"),
+        ("checksums", {"setting.data_checksums": False, **MANAGED}, "not applicable"),
         ("predicted-block", {}, "not applicable"),
         ("predicted-block", PREDICTED, "note"),
         ("predicted-block", PREDICTED | {"predict.is_settled": False}, "ok"),

@@ -38,6 +38,17 @@ def alter(name: str, value: str) -> Setting:
     return Setting(name, value)
 
 
+def service_of(asked: RuleFacts) -> str | None:
+    """The managed service of the server, with its term for a setting; None elsewhere.
+
+    The role that identifies it may come from a dump: on a host that can be examined it proves nothing.
+    """
+    if asked.has("host.memory.page_bytes") or not asked.has(MANAGED):
+        return None
+    found = asked.value(MANAGED)
+    return found if isinstance(found, str) else None
+
+
 def on_the_host(asked: RuleFacts) -> tuple[str, ...]:
     """A comment for a container, whose /sys and /proc/sys are read-only: its host has to change the kernel's
     settings."""
