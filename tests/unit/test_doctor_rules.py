@@ -201,6 +201,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
                               "server.version_number": 170002}, "ok"),
         ("io-combine-limit", {"setting.block_size": kB, "setting.io_combine_limit": 32 * kB}, "note"),
         ("io-method", {"setting.io_method": "sync"}, "note"),
+        # Without a second request in flight another method makes no difference.
+        ("io-method", {"setting.io_method": "sync", "setting.effective_io_concurrency": 0}, "ok"),
         ("io-method", {"setting.io_method": "io_uring"}, "ok"),
         ("io-method", {"setting.io_method": {"absent": "PostgreSQL 16 has no such setting"}}, "not applicable"),
         ("prefetch", {"setting.effective_io_concurrency": 1}, "note"),
@@ -221,6 +223,9 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("checkpoint-writes", CHECKPOINT | {"setting.checkpoint_completion_target": 0.5}, "note"),
         ("checkpoint-writes", CHECKPOINT | {"live.device.busy_share": 0.6}, "ok"),
         ("checkpoint-writes", CHECKPOINT | {"live.server.reads_per_second": 5.0}, "ok"),
+        # The page cache takes the writes, and the disk is busy with a flush.
+        ("checkpoint-writes", CHECKPOINT | {"live.device.read_bytes_per_second": 0.0,
+                                            "live.device.written_bytes_per_second": 0.0}, "ok"),
         ("checkpoint-writes", CHECKPOINT | {"live.server.checkpoint_bytes_per_second": {"absent": "15"}},
          "not applicable"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0)]}, "error"),
@@ -502,6 +507,9 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
                                        "host.memory.total_bytes": 192 * GB}, "at max_connections = 80: 21.6 GB (11 %)"),
         ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
+        # Images have no unused space of their blocks: they cannot be more than all of the WAL.
+        ("full-page-images", {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**8},
+         "up to 6 GB a day are images of 8 kB"),
         ("work-mem", {"setting.work_mem": GB, "setting.max_connections": 100, "setting.hash_mem_multiplier": 2.0},
          "one hash table in each session is 200 GB"),
         ("transparent-huge-pages", {"host.thp.enabled": "always", "host.memory.page_bytes": 64 * kB}, "take 512 MB"),
@@ -620,6 +628,17 @@ def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
 def test_a_volume_at_its_limit_gets_a_higher_one(volume: dict[str, Any], size: int, requests: float, line: str) -> None:
     (found,) = fix("cloud-volume", volume | {"host.device.size_bytes": size, "live.device.reads_per_second": requests})
     assert line in found
+
+
+def test_no_block_is_smaller_than_the_smallest() -> None:
+    images: dict[str, Any] = {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**7}
+    assert "with blocks of 4 kB each" in str(result("full-page-images", images))
+    assert "with blocks of" not in str(result("full-page-images", images | {"setting.block_size": kB}))
+
+
+def test_a_pool_that_suffices_is_mentioned() -> None:
+    pools = SMALL_PAGES | {"host.huge.pools": [pool(total=20_000, free=20_000), pool(GB, 40, 40)]}
+    assert result("huge-page-size", pools).text == "pages of 2 MB are requested, of which 20,000 are free"
 
 
 def test_a_standby_is_not_vacuumed() -> None:

@@ -19,7 +19,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     page, memory = wanted.pool.page, shared_memory(asked)
     if not _on(asked):
         other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
-        if other is None or wanted.pool.available >= wanted.needed:
+        if wanted.pool.available >= wanted.needed:
+            return Ok(f"pages of {human_size(page)} are requested, of which {wanted.pool.available:,} are free")
+        if other is None:
             return Ok(f"pages of {human_size(page)} are requested, and no other pool would suffice")
         if (asked.whole_or_none("server.version_number") or _CHOOSES) < _CHOOSES:
             return Ok(f"before 14 PostgreSQL uses pages of the kernel's default size only, {human_size(page)}")
