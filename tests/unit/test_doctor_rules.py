@@ -507,6 +507,10 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
                                        "host.memory.total_bytes": 192 * GB}, "at max_connections = 80: 21.6 GB (11 %)"),
         ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
+        # Programs outside the group are not killed for it.
+        ("oom", {"host.memory.group_limit_bytes": 64 * GB, "host.process.postmaster_oom_adj": 0, "host.oom.first": {
+            "value": {"name": "java", "pid": 7, "score": 900, "whose": "other", "postmaster_score": 1}}},
+         "available. When the group reaches its limit, one of its processes is killed"),
         # Images have no unused space of their blocks: they cannot be more than all of the WAL.
         ("full-page-images", {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**8},
          "up to 6 GB a day are images of 8 kB"),
