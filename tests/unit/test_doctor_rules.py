@@ -317,7 +317,11 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("swap", {"host.swap.total_bytes": GB}, "ok"),
         ("shared-buffers", {"setting.shared_buffers": 100 * GB}, "warning"),
         ("shared-buffers", {"setting.shared_buffers": 99 * 1024 * GB}, "warning"),
-        ("shared-buffers", {"host.memory.group_limit_bytes": 40 * GB}, "warning"),
+        ("shared-buffers", SMALL_PAGES | {"host.memory.group_limit_bytes": 40 * GB}, "warning"),
+        # Huge pages are not charged to the group: the pod has 8 GB beside its 33 GB of them.
+        ("shared-buffers", {"host.memory.group_limit_bytes": 8 * GB}, "warning"),
+        ("shared-buffers", {"host.memory.group_limit_bytes": 24 * GB}, "ok"),
+        ("effective-cache-size", {"host.memory.group_limit_bytes": 96 * GB}, "ok"),
         ("shared-buffers", {"setting.shared_buffers": 128 * MB}, "note"),
         ("shared-buffers", {"setting.shared_buffers": 400 * kB, "server.databases_bytes": 8 * MB}, "warning"),
         ("shared-buffers", {"setting.shared_buffers": 128 * MB, "server.databases_bytes": 500 * MB}, "ok"),

@@ -1,8 +1,8 @@
 """Huge pages of a size that does not exist here, or so large that much of the last one is wasted."""
 
-from octavo.doctor.amounts import huge_pages, on_huge_pages, percent, pools, shared_memory
+from octavo.doctor.amounts import huge_pages, is_on_huge_pages, percent, pools, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
@@ -17,7 +17,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError("huge_pages = off")
     wanted = huge_pages(asked)
     page, memory = wanted.pool.page, shared_memory(asked)
-    if not _on(asked):
+    if not is_on_huge_pages(asked):
         other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
         if wanted.pool.available >= wanted.needed:
             return Ok(f"pages of {human_size(page)} are requested, of which {wanted.pool.available:,} are free")
@@ -48,13 +48,6 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "restart",
         "SHOW shared_memory_size;",
     )
-
-
-def _on(asked: RuleFacts) -> bool:
-    try:
-        return on_huge_pages(asked)
-    except (UnknownError, NotApplicableError):
-        return False
 
 
 RULE = DoctorRule(
