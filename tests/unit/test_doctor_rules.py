@@ -258,6 +258,9 @@ def word(rule: str, changes: dict[str, Any]) -> str:
                              "setting.shared_memory_size_in_huge_pages": 16897}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=20000, free=3100)]}, "note"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)]}, "warning"),
+        # The pool is the machine's, not the control group's.
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=18000, free=1100)],
+                             "host.memory.group_limit_bytes": 8 * GB}, "ok"),
         ("huge-pages-pool", SMALL_PAGES, "not applicable"),
         ("huge-page-size", {}, "ok"),
         ("huge-page-size", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB, 40, 40)]}, "warning"),
