@@ -391,6 +391,11 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("checkpoints", MUCH_WAL | {"server.checkpoints.requested": 9000}, "warning"),
         # CREATE DATABASE before 15, or by hand: there is not enough WAL for them.
         ("checkpoints", {"server.checkpoints.requested": 9000}, "ok"),
+        # Of months, there is enough for some of them only.
+        ("checkpoints", {"server.checkpoints.requested": 9000, "server.wal.bytes": 400 * GB}, "ok"),
+        # Segments are as large as a quarter of max_wal_size: one of them triggers a checkpoint.
+        ("checkpoints", {"server.checkpoints.requested": 9000, "server.wal.bytes": 300 * GB,
+                         "setting.max_wal_size": 256 * MB, "setting.wal_segment_size": 64 * MB}, "warning"),
         ("checkpoints", {"server.checkpoints.requested": 9000, "server.wal.bytes": {"absent": "13"}}, "warning"),
         # One a minute in two and a half hours of the day, the others by time.
         ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2600, "server.checkpoints.requested": 1400}, "note"),
