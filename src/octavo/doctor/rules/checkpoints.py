@@ -21,8 +21,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"no checkpoint in the {human_duration(seconds)} since the statistics were reset")
     every, timeout = seconds / (timed + requested), asked.number("setting.checkpoint_timeout")
     size = asked.whole("setting.max_wal_size")
-    # Requested checkpoints include those of backups, CREATE DATABASE and CHECKPOINT: only those count for which there is
-    # enough WAL.
+    # Requested checkpoints include those of backups, CREATE DATABASE and CHECKPOINT: only those count for which
+    # there is enough WAL.
     most, written = requested, _written(asked, seconds)
     if written is not None:
         most = min(requested, int(written / _least(size, asked.whole_or_none("setting.wal_segment_size") or 0)))
