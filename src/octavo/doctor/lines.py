@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import Facts, RuleFacts
 from octavo.postgres.setting_line import Setting
 
 
@@ -47,6 +47,11 @@ def service_of(asked: RuleFacts) -> str | None:
         return None
     found = asked.value(MANAGED)
     return found if isinstance(found, str) else None
+
+
+def refuses_alter_system(facts: Facts) -> bool:
+    """Whether settings are to be changed in postgresql.conf (allow_alter_system, 17 and later)."""
+    return facts["setting.allow_alter_system"].value is False
 
 
 def on_the_host(asked: RuleFacts) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from octavo.doctor.engine import SEVERITIES, examine
 from octavo.doctor.facts import Facts, RuleFacts
-from octavo.doctor.lines import service_of
+from octavo.doctor.lines import refuses_alter_system, service_of
 from octavo.doctor.rules import RULES
 from octavo.doctor.stack import page_stack
 
@@ -18,7 +18,7 @@ def part(name: str, facts: Facts, problem: str | None = None) -> dict[str, Any]:
     results = examine(facts, RULES.values())
     running = not facts["server.connections"].absent  # a stopped server has no counters
     managed = service_of(RuleFacts(facts))
-    in_file = facts["setting.allow_alter_system"].value is False  # 17 and later
+    in_file = refuses_alter_system(facts)
     return {
         "server": name,
         "version": facts["server.version"].value,
