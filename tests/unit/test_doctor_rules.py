@@ -22,6 +22,7 @@ IDLE_LIVE: dict[str, Any] = {
     "live.server.reads_per_second": 100.0, "live.server.read_bytes_per_second": 800.0 * kB,
     "live.server.fetched_bytes_per_second": 800.0 * kB, "live.swapped_pages_per_second": 0.0,
 }  # fmt: skip
+AMPLIFIED = IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB, "host.memory.page_bytes": 64 * kB}
 PREDICTED: dict[str, Any] = {
     "predict.is_settled": True, "predict.recorded_block_bytes": 8 * kB, "predict.block_bytes": 4 * kB,
     "predict.sentence": "4kB data blocks are predicted to give × 1.50.", "predict.cost": "dump and restore: 1 h",
@@ -101,12 +102,12 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("read-amplification", IDLE_LIVE | {"live.server.reads_per_second": 3.0}, "not applicable"),
         # A base backup reads this much, and pages are not larger than blocks.
         ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 90.0 * MB}, "ok"),
-        ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB,
-                                            "host.memory.page_bytes": 64 * kB}, "warning"),
+        ("read-amplification", AMPLIFIED, "warning"),
+        ("read-amplification", AMPLIFIED | {"live.server.base_backups": 1}, "unknown"),
+        ("read-amplification", AMPLIFIED | {"live.server.temporary_bytes_per_second": 6.0 * MB}, "ok"),
+        ("read-amplification", AMPLIFIED | {"live.server.temporary_bytes_per_second": 1.0 * MB}, "warning"),
         # The reads of a transaction are counted when it ends.
-        ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB,
-                                            "host.memory.page_bytes": 64 * kB, "live.seconds": 2.0,
-                                            "live.server.long_transactions": True}, "unknown"),
+        ("read-amplification", AMPLIFIED | {"live.seconds": 2.0, "live.server.long_transactions": True}, "unknown"),
         # Without it the kernel reads one page at a time, for an I/O worker as well.
         ("readahead", {"host.device.readahead_bytes": 0}, "warning"),
         ("readahead", {"host.device.readahead_bytes": 32 * kB, "host.memory.page_bytes": 64 * kB}, "warning"),
