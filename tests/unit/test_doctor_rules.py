@@ -220,6 +220,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("scan-requests", {"server.scans.reads": 100}, "not applicable"),
         ("hint-bits", {"server.scans.writes": 10**7}, "note"),
         ("hint-bits", {"server.scans.writes": 10**5}, "ok"),
+        # With data checksums a standby sets hint bits in memory only.
+        ("hint-bits", {"server.scans.writes": 10**7, "server.in_recovery": True}, "ok"),
         ("checkpoint-writes", CHECKPOINT, "note"),
         ("checkpoint-writes", CHECKPOINT | {"setting.checkpoint_completion_target": 0.5}, "note"),
         ("checkpoint-writes", CHECKPOINT | {"live.device.busy_share": 0.6}, "ok"),
@@ -659,7 +661,8 @@ def test_a_pool_that_suffices_is_mentioned() -> None:
 
 
 def test_a_standby_is_not_vacuumed() -> None:
-    assert fix("hint-bits", {"server.scans.writes": 10**7, "server.in_recovery": True})[0] == "# on the primary:"
+    standby = {"server.scans.writes": 10**7, "server.in_recovery": True, "setting.data_checksums": False}
+    assert fix("hint-bits", standby)[0] == "# on the primary:"
 
 
 def test_a_timeout_of_checkpoints_is_one_that_postgresql_takes() -> None:
