@@ -160,6 +160,15 @@ def test_a_group_gets_room_for_the_server_beside_what_others_use() -> None:
     assert lines[-1].startswith(f"echo {16896 * 2 * MB + 2 * GB} > /sys/fs/cgroup/x/hugetlb.2MB.max")
 
 
+def test_a_node_gets_its_pages_before_another_loses_them() -> None:
+    file = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
+    assert fix("huge-pages-nodes", {"host.huge.pools": [pool(total=17_001, nodes=(17_001, 0))]}) == [
+        f"echo 8501 > {file.format(1)}",
+        f"cat {file.format(1)}   # go on only when it prints 8501: else the next start lacks pages",
+        f"echo 8501 > {file.format(0)}",
+    ]
+
+
 def test_the_rest_of_a_huge_page_is_filled() -> None:
     lines = fix("huge-page-size", {
         "setting.huge_page_size": GB, "setting.shared_memory_size": 2 * GB + 100 * MB, "setting.shared_buffers": 2 * GB,
