@@ -222,3 +222,9 @@ def test_other_verbs_show_the_rules_of_their_subject() -> None:
     assert first.startswith("  note: transparent-huge-pages: enabled = always")
     assert fix[0] == "      echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
     assert subjects.lines(subjects.rules_on("host", read_facts({"host.thp.enabled": "madvise"}))) == []
+    sysv = {"setting.shared_memory_type": "sysv", "setting.huge_pages": "try", "setting.shared_memory_size": 1024**3}
+    for more, line in (
+        ({}, "      ALTER SYSTEM SET shared_memory_type = 'mmap';"),
+        ({"setting.allow_alter_system": False}, "      shared_memory_type = mmap   # postgresql.conf"),
+    ):
+        assert line in subjects.lines(subjects.rules_on("huge pages", read_facts(sysv | more)))

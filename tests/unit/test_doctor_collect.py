@@ -3,6 +3,8 @@
 # pyright: reportPrivateUsage=false
 import os
 import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,7 @@ from tests.unit.planted import plant
 
 from octavo.binary.read import read_one
 from octavo.doctor import examine as examine_module
-from octavo.doctor.collect import gather, processes, storage
+from octavo.doctor.collect import gather, processes, stopped, storage
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
@@ -186,6 +188,24 @@ def test_a_query_that_took_too_long_is_not_repeated_while_a_server_is_watched(mo
         assert server.facts(0.0)["server.databases_bytes"] == stopped
     assert known[0] == [] and known[1][0] == stopped
     assert [fact.name for fact in known[1]] == list(gather.DEAR)
+
+
+@pytest.mark.parametrize(("printed", "size"), [("262144", 256 * MB), ("-1", -1)])
+def test_a_stopped_cluster_has_its_own_memory_of_autovacuum(
+    monkeypatch: pytest.MonkeyPatch, printed: str, size: int
+) -> None:
+    """Otherwise maintenance_work_mem, which may be large for one index, would be counted for each worker."""
+    words = {"autovacuum_work_mem": printed, "server_version": "18.1", "huge_pages": "try", "wal_recycle": "off"}
+
+    @contextmanager
+    def asking(_pgdata: Path, _bindir: Path | None) -> Generator[tuple[Callable[[str, int], str], str], None, None]:
+        yield lambda name, _size: words.get(name, "8"), "postgres -C"
+
+    monkeypatch.setattr(stopped, "asking", asking)
+    facts = Facts(stopped.stopped_facts(Path("D"), None))
+    assert facts["setting.autovacuum_work_mem"].value == size
+    assert facts["setting.maintenance_work_mem"].value == 8 * 1024
+    assert facts["setting.wal_recycle"].value is False
 
 
 def test_live_facts_are_differences() -> None:

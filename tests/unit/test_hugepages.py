@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from octavo.errors import HostError
 from octavo.host import children
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
-from octavo.hugepages import needed, postmaster_memory, stopped
+from octavo.hugepages import needed, postmaster_memory, stopped, verify
 from octavo.hugepages.advice import advise
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.needed import ServerPages
@@ -91,6 +92,14 @@ def test_the_target_is_just_enough(
     after = max(pool.persistent, target)
     assert pool.short(wanted, own) == after - pool.persistent
     assert after - others >= wanted
+
+
+@pytest.mark.parametrize(("own", "result"), [(72, "ok"), (71, "ok"), (70, "bad"), (0, "bad")])
+def test_a_server_starts_again_on_the_pages_that_it_has(own: int, result: str) -> None:
+    """PostgreSQL asks for 72 where 71 are mapped and are a whole number of pages."""
+    used = PoolState(2 * MB, total=own, free=0, reserved=0, surplus=0, overcommit=0)
+    situation: Any = SimpleNamespace(server=server(), pool=lambda: used, own=lambda _page: own)
+    assert verify._restart(situation)["result"] == result
 
 
 def test_what_a_running_server_needs_is_counted_for_every_size() -> None:

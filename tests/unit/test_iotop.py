@@ -171,6 +171,11 @@ def test_a_query_that_is_over_is_told_from_one_that_runs() -> None:
         "CREATE SUBSCRIPTION s CONNECTION 'host=b password=''x hunter2'' user=a' PUBLICATION p",
         "SELECT dblink_connect('postgresql://a:hunter2@b/c')", "UPDATE account SET password = 'hunter2' WHERE id = 7",
         'SELECT * FROM account WHERE "password" = \'hunter2\'',
+        "CREATE SUBSCRIPTION s CONNECTION 'host=b password=''x hunter2'",  # cut off between two quotes
+        r"SELECT dblink_connect('password=''x\''hunter2'' host=b')",
+        r"SELECT dblink_connect(E'password=\'x hunter2\' host=b')", "ALTER ROLE a PASSWORD /* x */ 'hunter2'",
+        "SET app.password TO 'hunter2'", "SELECT set_config('app.password', 'hunter2', false)",
+        "SELECT log_in(password => 'hunter2')", "SELECT log_in(password := 'hunter2')",
     ],
 )  # fmt: skip
 def test_a_query_shows_no_password(query: str) -> None:

@@ -31,9 +31,15 @@ class HugePages:
 
 
 def memory_bytes(asked: RuleFacts) -> int:
-    """The memory available to the server: the machine's, or less if a control group limits it."""
+    """The memory available to the server: the machine's, or less if a control group limits it.
+
+    Huge pages are not charged to the group: what the server has in them is in addition to the limit (kernel
+    Documentation/admin-guide/cgroup-v2.rst, memory_hugetlb_accounting, which is off by default).
+    """
     total, limit = asked.whole("host.memory.total_bytes"), asked.whole_or_none("host.memory.group_limit_bytes")
-    return total if limit is None else min(total, limit)
+    if limit is None:
+        return total
+    return min(total, limit + (shared_memory(asked) if is_on_huge_pages(asked) else 0))
 
 
 def server_cores(asked: RuleFacts) -> int | None:
@@ -60,6 +66,14 @@ def on_huge_pages(asked: RuleFacts) -> bool:
     return asked.whole("host.process.huge_bytes") > 0
 
 
+def is_on_huge_pages(asked: RuleFacts) -> bool:
+    """Whether shared memory is known to be in huge pages."""
+    try:
+        return on_huge_pages(asked)
+    except (UnknownError, NotApplicableError):
+        return False
+
+
 def huge_pages(asked: RuleFacts) -> HugePages:
     """The pages for the server. Raises NotApplicableError when the kernel has no huge pages of the requested size."""
     default = asked.whole("host.huge.default_page_bytes")
@@ -70,10 +84,7 @@ def huge_pages(asked: RuleFacts) -> HugePages:
     memory = shared_memory(asked)
     told = asked.whole_or_none("setting.shared_memory_size_in_huge_pages") or 0
     needed = told if told > 0 else -(-memory // page)
-    try:
-        held = -(-memory // page) if on_huge_pages(asked) else 0
-    except (UnknownError, NotApplicableError):
-        held = 0
+    held = -(-memory // page) if is_on_huge_pages(asked) else 0
     return HugePages(pool, needed, held, default)
 
 

@@ -31,7 +31,7 @@ _MOST_SLOW, _MOST_SLOW_OF_A_USER = 20, 3
 _MOST_WAITING_SECONDS = 30.0
 # The longest time to examine it, not counting the time of watching: the paths that it names may not respond, either.
 _MOST_LOOKING_SECONDS = 60.0
-_SILENT = "not examined, because others do not respond; give it with --dsn"
+_SILENT = "others do not respond, and this one was not tried; give it with --dsn"
 _PORT = re.compile(r"[0-9]{1,5}")
 # Variables with which the caller directs libpq to a server.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import Facts, RuleFacts
 from octavo.postgres.setting_line import Setting
 
 
@@ -36,6 +36,22 @@ _FIRST = {
 def alter(name: str, value: str) -> Setting:
     """The line that sets the parameter."""
     return Setting(name, value)
+
+
+def service_of(asked: RuleFacts) -> str | None:
+    """The managed service of the server, with its term for a setting; None elsewhere.
+
+    The role that identifies it may come from a dump: on a host that can be examined it proves nothing.
+    """
+    if asked.has("host.memory.page_bytes") or not asked.has(MANAGED):
+        return None
+    found = asked.value(MANAGED)
+    return found if isinstance(found, str) else None
+
+
+def refuses_alter_system(facts: Facts) -> bool:
+    """Whether settings are to be changed in postgresql.conf (allow_alter_system, 17 and later)."""
+    return facts["setting.allow_alter_system"].value is False
 
 
 def on_the_host(asked: RuleFacts) -> tuple[str, ...]:

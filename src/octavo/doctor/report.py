@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from octavo.doctor.engine import SEVERITIES, examine
-from octavo.doctor.facts import Facts
-from octavo.doctor.lines import MANAGED
+from octavo.doctor.facts import Facts, RuleFacts
+from octavo.doctor.lines import refuses_alter_system, service_of
 from octavo.doctor.rules import RULES
 from octavo.doctor.stack import page_stack
 
@@ -17,18 +17,14 @@ def part(name: str, facts: Facts, problem: str | None = None) -> dict[str, Any]:
     """The report on one server. `problem`: why it could not be examined."""
     results = examine(facts, RULES.values())
     running = not facts["server.connections"].absent  # a stopped server has no counters
-    # A role may come from a dump. On a host that can be examined it proves nothing.
-    managed = facts[MANAGED].value if facts["host.memory.page_bytes"].unknown else None
-    in_file = facts["setting.allow_alter_system"].value is False  # 17 and later
+    managed = service_of(RuleFacts(facts))
+    in_file = refuses_alter_system(facts)
     return {
         "server": name,
         "version": facts["server.version"].value,
         "problem": problem,
         "page_stack": page_stack(facts, results, RULES.values()),
-        "results": [
-            one.as_dict(running=running, in_file=in_file, managed=managed if isinstance(managed, str) else None)
-            for one in results
-        ],
+        "results": [one.as_dict(running=running, in_file=in_file, managed=managed) for one in results],
         "facts": facts.as_dict(),
     }
 

@@ -118,6 +118,8 @@ def shown(name: str, value: Any) -> str:
     ('64kB', '7', 'none', '2 entries')
     >>> shown("setting.work_mem", 4 * 1024**2), shown("setting.shared_memory_size_in_huge_pages", 67503)
     ('4MB', '67503')
+    >>> shown("setting.autovacuum_work_mem", -1)
+    '-1'
     >>> shown("server.wal.seconds", 864000.0)
     '240 h 0 min'
     """
@@ -129,7 +131,7 @@ def shown(name: str, value: Any) -> str:
         entries = cast("list[Any]", value)
         plain = not any(isinstance(one, dict) for one in entries)
         return ", ".join(map(str, entries)) or "none" if plain else f"{len(entries)} entries"
-    if isinstance(value, int) and ("bytes" in name or name.removeprefix("setting.") in _SIZES):
+    if isinstance(value, int) and value >= 0 and ("bytes" in name or name.removeprefix("setting.") in _SIZES):
         return format_size(value) if "memory." not in name or value < 1024**2 else human_size(value)
     if isinstance(value, int | float) and (
         name.endswith(("_seconds", ".seconds")) or name == "setting.checkpoint_timeout"

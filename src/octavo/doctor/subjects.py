@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from octavo.doctor.engine import examine
 from octavo.doctor.facts import Facts
+from octavo.doctor.lines import refuses_alter_system
 from octavo.doctor.rules import RULES
 from octavo.text import printable
 
@@ -20,7 +21,8 @@ SUBJECTS: Mapping[Subject, tuple[str, ...]] = {
 
 def rules_on(subject: Subject, facts: Facts) -> list[dict[str, Any]]:
     """The results of a subject's rules, in the form of a doctor's report."""
-    return [one.as_dict() for one in examine(facts, [RULES[name] for name in SUBJECTS[subject]])]
+    results = examine(facts, [RULES[name] for name in SUBJECTS[subject]])
+    return [one.as_dict(in_file=refuses_alter_system(facts)) for one in results]
 
 
 def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,9 +1,10 @@
 """The documented limits of cloud volumes: requests and bytes per second, by kind and size.
 
 A machine does not see the type of its volume; the disk's model and size leave a few candidates. Sources: Amazon EBS
-volume types; "Azure managed disk types" and "Managed disk bursting" (MB are 10^6 bytes there); Google Cloud, "About
-Persistent Disk performance" (a baseline plus an amount per GiB) and "Hyperdisk performance limits". The names that
-disks report: the udev rules of azure-vm-utils, Google's "disk symlinks", and NVMe on EC2.
+volume types; "Azure managed disk types", "Managed disk bursting" (MB are 10^6 bytes there), "Performance tiers for
+managed disks" and "Enable on-demand bursting"; Google Cloud, "About Persistent Disk performance" (a baseline plus an
+amount per GiB) and "Hyperdisk performance limits". The names that disks report: the udev rules of azure-vm-utils,
+Google's "disk symlinks", and NVMe on EC2.
 """
 
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ _PREMIUM = (
     ("P30", 1024, 5000, 200), ("P40", 2048, 7500, 250), ("P50", 4096, 7500, 250), ("P60", 8192, 16000, 500),
     ("P70", 16384, 18000, 750), ("P80", 32767, 20000, 900),
 )  # fmt: skip
-_BURSTS_UP_TO, _HALF_AN_HOUR = 512, 1800
+_BURSTS_UP_TO, _SMALL, _HALF_AN_HOUR = 512, 4096, 1800
 
 
 def cloud_of(platform: str | None, vendor: str, model: str, size: int) -> Cloud | None:
@@ -77,14 +78,15 @@ def cloud_of(platform: str | None, vendor: str, model: str, size: int) -> Cloud 
 def _amazon(size: float) -> Cloud:
     baseline = min(16_000.0, max(100.0, 3 * size))
     throughput = (128 if size <= 170 else 250) * MIB
-    more = "aws ec2 modify-volume --volume-id VOLUME --volume-type gp3 --iops 6000 --throughput 500"
+    more = "aws ec2 modify-volume --volume-id VOLUME --volume-type gp3 --iops {:.0f} --throughput 500"
     # Above 170 GiB and below 334 GiB it has 250 MiB/s while its credits last: 256 KiB a request, of 3 a second and GiB.
     gp2 = VolumeKind(
-        "gp2", baseline, throughput, more, 3000 if baseline < 3000 else 0, bucket=5_400_000, largest_request=256 * 1024
-    )
+        "gp2", baseline, throughput, more.format(max(6000.0, 2 * baseline)), 3000 if baseline < 3000 else 0,
+        bucket=5_400_000, largest_request=256 * 1024,
+    )  # fmt: skip
     return Cloud(
         "Amazon EBS",
-        (VolumeKind("gp3 (default performance)", 3000, 125 * MIB, more), gp2),
+        (VolumeKind("gp3 (default performance)", 3000, 125 * MIB, more.format(6000)), gp2),
         "nvme amzn stats DEVICE   # ebs_volume_performance_exceeded_iops and _tp; nvme-cli 2.13 and later",
     )
 
@@ -92,9 +94,17 @@ def _amazon(size: float) -> Cloud:
 def _azure(size: float) -> Cloud:
     at = next((number for number, row in enumerate(_PREMIUM) if size <= row[1]), len(_PREMIUM) - 1)
     tier, _, requests, megabytes = _PREMIUM[at]
-    larger = _PREMIUM[min(at + 1, len(_PREMIUM) - 1)][0]
     kind, update = f"premium SSD ({tier})", "az disk update --resource-group GROUP --name DISK"
-    more = f"{update} --set tier={larger}"
+    # The tiers above 4,096 GiB are for larger disks only.
+    better = next(
+        (name for name, most, rate, _ in _PREMIUM[at + 1 :] if rate > requests and (most <= _SMALL or size > _SMALL)),
+        None,
+    )
+    more = (
+        f"{update} --set tier={better}"
+        if better
+        else f"{update} --enable-bursting true   # while the machine is stopped; bursts are charged"
+    )
     premium = (
         VolumeKind(kind, requests, megabytes * MB, more, 3500, 170 * MB, (3500 - requests) * _HALF_AN_HOUR)
         if size <= _BURSTS_UP_TO

@@ -80,10 +80,22 @@ def _surplus(situation: Situation) -> dict[str, str]:
     return _check("surplus", True if pool.surplus == 0 else None, found, fix)
 
 
-def _restart(situation: Situation) -> dict[str, str]:
+def _needed(situation: Situation) -> tuple[int, int]:
+    """The pages of a start with the settings in force, and those that are held now.
+
+    PostgreSQL's number is one more than it maps where its memory is a multiple of the page: a server that runs on one
+    page less needs no more than that.
+    """
     server, pool = situation.server, situation.pool()
     assert server is not None
     needed, own = server.pages[pool.page], situation.own(pool.page)
+    return (own if own == needed - 1 else needed), own
+
+
+def _restart(situation: Situation) -> dict[str, str]:
+    server, pool = situation.server, situation.pool()
+    assert server is not None
+    needed, own = _needed(situation)
     found = f"{needed} pages needed, {own} held, {pool.available} available, {pool.surplus} surplus"
     does = pool.short(needed, own) == 0
     if server.unsettled:
@@ -94,9 +106,8 @@ def _restart(situation: Situation) -> dict[str, str]:
 
 
 def _boot(situation: Situation, root: Path) -> dict[str, str]:
-    pool, server = situation.pool(), situation.server
-    assert server is not None
-    needed = pool.target(server.pages[pool.page], situation.own(pool.page))
+    pool = situation.pool()
+    needed = pool.target(*_needed(situation))
     message = at_boot(pool.page, situation.default, root)
     if message is None:
         return _check("next boot", None, "nothing sets the pool at boot", "the lines that octavo hugepages plan shows")

@@ -16,11 +16,13 @@ from octavo.watch.connect import connect, target_of
 
 # What pg_stat_activity gives for the query of another user (PostgreSQL documentation, "pg_stat_activity").
 _HIDDEN = "<insufficient privilege>"
-# The literal after the word, as in ALTER ROLE … PASSWORD 'x' and OPTIONS (password 'x'), and doubled quotes in another
-# literal. It may be cut off: the server gives the beginning of a query. The word may be a literal of its own.
+# The literal after the word, as in ALTER ROLE … PASSWORD 'x', OPTIONS (password 'x'), SET a.password TO 'x' and
+# set_config('a.password', 'x'), and quotes that are doubled or escaped in another literal, a connection string. It may
+# be cut off: the server gives the beginning of a query. The word may be a literal of its own.
 _PASSWORD = re.compile(
-    r"""(password"?(?:\s*=\s*|\s+)|(?<!')password)"""
-    r"""(''[^']+(?:''|\Z)|(?:e|u&)?'(?:[^'\\]|''|\\.?)*(?:'|\Z)|\$(\w*)\$.*?(?:\$\3\$|\Z))""",
+    r"""(password"?(?:\s*(?:=>?|:=)\s*|\s+to\s+|(?:\s|/\*(?:[^*]|\*(?!/))*\*/)+)|password'\s*,\s*|(?<!')password)"""
+    r"""(''(?:[^'\\]|\\(?:''|.))+(?:''|'?\Z)|\\'[^'\\]+(?:\\'|\Z)"""
+    r"""|(?:e|u&)?'(?:[^'\\]|''|\\.?)*(?:'|\Z)|\$(\w*)\$.*?(?:\$\3\$|\Z))""",
     re.IGNORECASE | re.DOTALL,
 )
 

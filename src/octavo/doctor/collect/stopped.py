@@ -9,12 +9,12 @@ from octavo.postgres.versions import major_of
 _MB = 1024**2
 # postgres -C prints values in the unit of pg_settings: blocks, kB, MB or none.
 _BYTES = {"shared_memory_size": _MB, "huge_page_size": 1024, "work_mem": 1024, "maintenance_work_mem": 1024,
-          "wal_segment_size": 1, "max_wal_size": _MB}  # fmt: skip
+          "autovacuum_work_mem": 1024, "wal_segment_size": 1, "max_wal_size": _MB}  # fmt: skip
 _BLOCKS = ("shared_buffers", "effective_cache_size")
 _WORDS = ("huge_pages", "shared_memory_type", "wal_compression")
 _NUMBERS = ("max_connections", "autovacuum_max_workers", "block_size", "wal_block_size")
 _REALS = ("random_page_cost", "seq_page_cost", "hash_mem_multiplier")
-_FLAGS = ("full_page_writes", "data_checksums")
+_FLAGS = ("full_page_writes", "data_checksums", "wal_recycle")
 
 
 def stopped_facts(pgdata: Path, bindir: Path | None) -> list[Fact]:
@@ -29,7 +29,8 @@ def stopped_facts(pgdata: Path, bindir: Path | None) -> list[Fact]:
         for name in _NUMBERS:
             add(name, block if name == "block_size" else int(ask(name, 0)))
         for name, unit in _BYTES.items():
-            add(name, int(ask(name, 0)) * unit)
+            number = int(ask(name, 0))
+            add(name, number * unit if number >= 0 else number)  # -1: another setting's value
         for name in _BLOCKS:
             add(name, int(ask(name, 0)) * block)
         for name in _WORDS:

@@ -136,7 +136,7 @@ def _raid(device: Path) -> list[Fact]:
     """The software RAID that the device is, or is built on."""
     raid = next((one for one in family(device) if (one / "md/level").exists()), None)
     if raid is None:
-        return [Fact("host.raid.", absent="there is no software RAID (md) below the data directory")]
+        return [Fact("host.raid.", absent="there is no software RAID (md) below this filesystem")]
     return [
         Fact("host.raid.name", raid.name, str(raid)),
         fact_of("host.raid.level", raid / "md/level"),

@@ -19,7 +19,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     seen = f"{human_size(written)}/s by the checkpointer while {reads:,.0f} reads/s were requested"
     busy = asked.number("live.device.busy_share")
     served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
-    if reads < _FEWEST or busy < _BUSY or written < _SHARE * served:
+    if reads < _FEWEST or busy < _BUSY or not served or written < _SHARE * served:
         return Ok(seen)
     if asked.is_spread:
         raise UnknownError("a disk is busy, but the server does not count the checkpointer's writes by volume")

@@ -3,7 +3,7 @@
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import RELOAD, alter
-from octavo.units import format_size, human_duration, human_size
+from octavo.units import format_size, human_duration
 
 _FEW = 20
 _OFTEN, _IN_BURSTS = 0.8, 0.25  # of checkpoint_timeout
@@ -21,26 +21,26 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"no checkpoint in the {human_duration(seconds)} since the statistics were reset")
     every, timeout = seconds / (timed + requested), asked.number("setting.checkpoint_timeout")
     size = asked.whole("setting.max_wal_size")
-    if requested < _FEW:
+    # Requested checkpoints include those of backups, CREATE DATABASE and CHECKPOINT: only those count for which
+    # there is enough WAL.
+    most, written = requested, _written(asked, seconds)
+    if written is not None:
+        most = min(requested, int(written / _least(size, asked.whole_or_none("setting.wal_segment_size") or 0)))
+        seen += f", {most:,} of them at most because of max_wal_size" if most < requested else ""
+    if most < _FEW:
         return Ok(f"{seen}, one every {human_duration(every)}")
-    # Requested checkpoints include those of backups, CREATE DATABASE and CHECKPOINT. One because of max_wal_size needs
-    # at least half of that in WAL (CalculateCheckpointSegments).
-    written = _written(asked, seconds)
-    if written is not None and written < _FEW * size / 2:
-        return Ok(
-            f"{seen}; {human_size(written)} of WAL cause at most {written / (size / 2):.0f} because of max_wal_size"
-        )
+    apart = seconds / (timed + most)
     # A timed checkpoint comes checkpoint_timeout after the previous one, so all others happened in the remaining time.
-    alone = (seconds - timed * timeout) / requested
-    if requested > timed and every < timeout * _OFTEN:
+    alone = (seconds - timed * timeout) / most
+    if most > timed and every < timeout * _OFTEN:
         severity: Severity = "warning"
         how = f"{seen}: one every {human_duration(every)}"
-    elif requested >= _PART * timed and 0 <= alone < timeout * _IN_BURSTS:
-        severity, every = "note", alone
-        how = f"{seen}; the requested ones in bursts, one every {human_duration(every)} or less"
+    elif most >= _PART * timed and 0 <= alone < timeout * _IN_BURSTS:
+        severity, apart = "note", alone
+        how = f"{seen}; the requested ones in bursts, one every {human_duration(alone)} or less"
     else:
         return Ok(f"{seen}, one every {human_duration(every)}")
-    times = timeout / max(every, 1.0)
+    times = timeout / max(apart, 1.0)
     larger = int(size * max(2.0, times) * 1.2) // _MB * _MB
     return Finding(
         severity,
@@ -57,6 +57,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )
 
 
+def _least(size: int, segment: int) -> float:
+    """The WAL in bytes without which max_wal_size triggers no checkpoint: half of it, rounded down to segments, from
+    the segment in which the previous one began (CalculateCheckpointSegments, XLogCheckpointNeeded)."""
+    return max(segment, size / 2 - 2 * segment, 1.0)
+
+
 def _written(asked: RuleFacts, seconds: float) -> float | None:
     """The WAL written in that time, in bytes; None if it is not counted (before 14)."""
     size, during = asked.whole_or_none("server.wal.bytes"), asked.number_or_none("server.wal.seconds")
@@ -70,6 +76,6 @@ RULE = DoctorRule(
     "later): more than half of all checkpoints, at intervals shorter than checkpoint_timeout; or 10 % of them, at "
     "intervals shorter than a quarter of checkpoint_timeout (a note)",
     "PostgreSQL's manual, WAL Configuration (max_wal_size); src/backend/access/transam/xlog.c "
-    "(CalculateCheckpointSegments)",
+    "(CalculateCheckpointSegments, XLogCheckpointNeeded)",
     _judge,
 )

@@ -1,13 +1,16 @@
 """Data checksums."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import service_of
 from octavo.units import human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.flag("setting.data_checksums"):
         return Ok("data_checksums = on")
+    if service_of(asked):
+        raise NotApplicableError("data_checksums = off, and the files of a managed service are out of reach")
     size = asked.whole_or_none("server.databases_bytes")
     much = f"; databases: {human_size(size)}" if size is not None else ""
     block = human_size(asked.whole("setting.block_size"))

@@ -2,7 +2,7 @@
 
 from octavo.doctor.amounts import memory_bytes, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
@@ -13,6 +13,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
         raise NotApplicableError("debug_io_direct = data: no page cache is used")
     asked.whole("host.process.count")  # a stopped server has no processes
+    if asked.text_or_none("host.fs.type") == "zfs":
+        raise UnknownError("zfs caches files in its ARC, which is not in Cached (/proc/meminfo), nor for cachestat(2)")
     buffers, memory = asked.whole("setting.shared_buffers"), memory_bytes(asked)
     share, used = (asked.number_or_none(f"server.buffers.{name}") for name in ("in_page_cache_share", "used_bytes"))
     if share is None or used is None:

@@ -9,6 +9,7 @@ from octavo.units import human_size
 _SETTLED, _ENOUGH, _MUCH = 3600.0, 1024**3, 0.60
 _WITH_ALGORITHMS = 150000
 _DAY = 86400
+_SMALLEST = 1024  # no build has smaller data blocks
 _OTHERS = {"on": (), "lz4": ("# 'on' where this build has no lz4",)}
 
 
@@ -26,13 +27,16 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     seen = f"{images:,} full-page images in {human_size(total)} of WAL: up to {percent(share)}"
     if share < _MUCH:
         return Ok(seen)
-    daily = images * block / seconds * _DAY
+    daily = share * total / seconds * _DAY
     method = "lz4" if asked.whole("server.version_number") >= _WITH_ALGORITHMS else "on"
+    smaller = (
+        f"; with blocks of {human_size(block // 2)} each would be half as large, a saving unless changed blocks are "
+        "next to each other"
+    )
     return Finding(
         "note",
         f"{seen}; wal_compression = off",
-        f"up to {human_size(daily)} a day are images of {human_size(block)}; with blocks of {human_size(block // 2)} "
-        "each would be half as large, a saving unless changed blocks are next to each other",
+        f"up to {human_size(daily)} a day are images of {human_size(block)}{smaller if block > _SMALLEST else ''}",
         (
             alter("wal_compression", method),
             RELOAD,

@@ -1,8 +1,8 @@
 """Huge pages of a size that does not exist here, or so large that much of the last one is wasted."""
 
-from octavo.doctor.amounts import huge_pages, on_huge_pages, percent, pools, shared_memory
+from octavo.doctor.amounts import huge_pages, is_on_huge_pages, percent, pools, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import alter
 from octavo.units import format_size, human_size
 
@@ -17,9 +17,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError("huge_pages = off")
     wanted = huge_pages(asked)
     page, memory = wanted.pool.page, shared_memory(asked)
-    if not _on(asked):
+    if not is_on_huge_pages(asked):
         other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
-        if other is None or wanted.pool.available >= wanted.needed:
+        if wanted.pool.available >= wanted.needed:
+            return Ok(f"pages of {human_size(page)} are requested, of which {wanted.pool.available:,} are free")
+        if other is None:
             return Ok(f"pages of {human_size(page)} are requested, and no other pool would suffice")
         if (asked.whole_or_none("server.version_number") or _CHOOSES) < _CHOOSES:
             return Ok(f"before 14 PostgreSQL uses pages of the kernel's default size only, {human_size(page)}")
@@ -46,13 +48,6 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "restart",
         "SHOW shared_memory_size;",
     )
-
-
-def _on(asked: RuleFacts) -> bool:
-    try:
-        return on_huge_pages(asked)
-    except (UnknownError, NotApplicableError):
-        return False
 
 
 RULE = DoctorRule(

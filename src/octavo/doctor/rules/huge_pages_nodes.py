@@ -4,6 +4,7 @@ from octavo.doctor.amounts import huge_pages, on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import on_the_host
+from octavo.hugepages.pool import PoolState
 from octavo.units import human_size
 
 _UNEVEN = 2
@@ -26,17 +27,23 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"pages of {human_size(pool.page)} by node: {spread}",
         f"{human_size(max(totals) * pool.page)} of shared memory are on one node: backends on the others reach all of "
         "it over the interconnect",
-        (
-            *on_the_host(asked),
-            *(
-                f"echo {-(-sum(totals) // len(totals))} > /sys/devices/system/node/node{one.node}/hugepages/"
-                f"hugepages-{pool.page // 1024}kB/nr_hugepages"
-                for one in pool.nodes
-            ),
-        ),
+        (*on_the_host(asked), *_spread_evenly(pool)),
         "restart",
         "grep HugePages /sys/devices/system/node/node*/meminfo",
     )
+
+
+def _spread_evenly(pool: PoolState) -> tuple[str, ...]:
+    """First more pages on the nodes that have few: if a node has no room for them, fewer on the others would leave the
+    next start without its pages."""
+    each = -(-sum(one.total for one in pool.nodes) // len(pool.nodes))
+    lines: list[str] = []
+    for one in sorted(pool.nodes, key=lambda node: node.total):
+        file = f"/sys/devices/system/node/node{one.node}/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages"
+        lines.append(f"echo {each} > {file}")
+        if one.total < each:
+            lines.append(f"cat {file}   # go on only when it prints {each}: else the next start lacks pages")
+    return tuple(lines)
 
 
 RULE = DoctorRule(

@@ -1,6 +1,6 @@
 """A pool of huge pages that is too small for the next start, or larger than needed."""
 
-from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
+from octavo.doctor.amounts import huge_pages, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
@@ -32,7 +32,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "octavo hugepages verify",
         )
     idle = pool.available * pool.page
-    share = idle / memory_bytes(asked)
+    share = idle / asked.whole("host.memory.total_bytes")  # whatever a control group may have of it
     if share < _SOME:
         return Ok(f"{seen}; {wanted.needed:,} needed")
     keep = pool.total - pool.available

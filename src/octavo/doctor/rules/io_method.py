@@ -11,6 +11,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if method != "sync":
         return Ok(f"io_method = {method}")
     requests, limit = asked.whole("setting.effective_io_concurrency"), asked.whole("setting.io_combine_limit")
+    if not requests:
+        return Ok("io_method = sync; effective_io_concurrency = 0 turns asynchronous reads off with any other, too")
     workers = asked.whole_or_none("setting.io_workers")
     at_once = f"; io_workers = {workers} of them at a time with worker" if workers else ""
     ahead = asked.whole_or_none("host.device.readahead_bytes")
@@ -29,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "io-method",
     "Are reads asynchronous?",
-    "io_method is sync (PostgreSQL 18 and later)",
+    "io_method is sync (PostgreSQL 18 and later), and effective_io_concurrency is not 0",
     "PostgreSQL's manual, io_method and effective_io_concurrency; src/backend/storage/aio/read_stream.c (what sync "
     "leaves to the kernel)",
     _judge,

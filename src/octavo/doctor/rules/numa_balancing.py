@@ -1,8 +1,8 @@
 """The kernel's migration of pages between NUMA nodes."""
 
-from octavo.doctor.amounts import on_huge_pages
+from octavo.doctor.amounts import is_on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.lines import on_the_host
 from octavo.units import human_size
 
@@ -28,7 +28,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     mode = asked.whole("host.numa.balancing")
     if not mode & _MOVES:
         return Ok(f"kernel.numa_balancing = {mode}, {nodes} nodes")
-    if _huge(asked):
+    if is_on_huge_pages(asked):
         return Ok(f"kernel.numa_balancing = {mode}, {nodes} nodes; the server's huge pages are left where they are")
     buffers = human_size(asked.whole("setting.shared_buffers"))
     return Finding(
@@ -39,13 +39,6 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "now",
         "sysctl kernel.numa_balancing",
     )
-
-
-def _huge(asked: RuleFacts) -> bool:
-    try:
-        return on_huge_pages(asked)
-    except (UnknownError, NotApplicableError):
-        return False
 
 
 def _sysctl(asked: RuleFacts, name: str, file: str) -> tuple[str, ...]:

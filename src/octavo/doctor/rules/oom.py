@@ -53,9 +53,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if available < _SCARCE * total else "note",
         f"the postmaster's oom_score_adj is {own}, "
         + ("vm.overcommit_memory is not 2" if limit is None else f"its control group's limit is {human_size(limit)}"),
-        f"{human_size(available)} of {human_size(total)} are available. When memory runs out, {_first(asked)}. If a "
-        "backend is killed, all connections end and the server recovers; a killed postmaster is restarted only if its "
-        "service does so",
+        f"{human_size(available)} of {human_size(total)} are available. {_when(asked, limit)}. If a backend is killed, "
+        "all connections end and the server recovers; a killed postmaster is restarted only if its service does so",
         (EDIT_UNIT, "[Service]", "OOMScoreAdjust=-1000", *_CHILDREN),
         "restart",
         check,
@@ -73,6 +72,12 @@ def _guaranteed(asked: RuleFacts, limit: int | None) -> tuple[str, ...]:
         "# in the pod: requests equal to limits (QoS class Guaranteed), at most what a node can give",
         f"resources: {{requests: {each}, limits: {each}}}",
     )
+
+
+def _when(asked: RuleFacts, limit: int | None) -> str:
+    if limit is None:
+        return f"When memory runs out, {_first(asked)}"
+    return "When the group reaches its limit, one of its processes is killed, which may be the postmaster"
 
 
 def _first(asked: RuleFacts) -> str:

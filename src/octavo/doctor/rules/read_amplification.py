@@ -31,6 +31,14 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched; pages are not larger than "
             "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows which process"
         )
+    if asked.whole_or_none("live.server.base_backups"):
+        raise UnknownError("a base backup runs: its reads are fetched, but not requested as blocks")
+    files = asked.number_or_none("live.server.temporary_bytes_per_second") or 0.0
+    if fetched - files < _MOST * wanted:
+        return Ok(
+            f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched, of which "
+            f"{human_size(files)}/s may be temporary files"
+        )
     fix, takes, _ = lines_for_smaller_pages(asked)
     # The server counts for all volumes, a disk only for itself.
     requests = None if asked.is_spread else asked.number_or_none("live.device.reads_per_second")
@@ -50,7 +58,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "read-amplification",
     "How many bytes are read from storage for each that PostgreSQL requests?",
-    "the server's processes fetched at least twice as much as PostgreSQL requested, and pages are larger than blocks",
+    "the server's processes fetched at least twice as much as PostgreSQL requested, beside temporary files and without "
+    "a base backup, and pages are larger than blocks",
     "Franck Pachot, PostgreSQL on ARM (2022): 64 kB a request (rareq-sz) for reads of 8 kB; proc_pid_io(5), pg_stat_io",
     _judge,
     ("I/O request",),

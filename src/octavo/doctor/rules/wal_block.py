@@ -2,6 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.lines import RELOAD, alter
 from octavo.units import format_size, human_size
 
 _LARGEST = 65536
@@ -15,11 +16,15 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     block, filesystem = asked.whole("setting.wal_block_size"), asked.whole("host.fs.block_bytes")
     if block >= filesystem:
         return Ok(f"WAL blocks of {human_size(block)}, filesystem blocks of {human_size(filesystem)}")
+    seen = f"WAL blocks of {human_size(block)} are parts of filesystem blocks of {human_size(filesystem)}"
+    read = f"a write of one block into a recycled segment that is not cached reads {human_size(filesystem)} first"
+    times = f"{filesystem // block} times the bytes"
+    if asked.text_or_none("host.fs.type") == "zfs":
+        return _on_zfs(asked, seen, f"{read}: {times}")
     return Finding(
         "note",
-        f"WAL blocks of {human_size(block)} are parts of filesystem blocks of {human_size(filesystem)}",
-        f"a write of one block into a recycled segment that is not cached reads {human_size(filesystem)} first, and a "
-        f"commit of one block writes {human_size(filesystem)}: {filesystem // block} times the bytes",
+        seen,
+        f"{read}, and a commit of one block writes {human_size(filesystem)}: {times}",
         (
             (f"octavo build --wal-block {format_size(filesystem)}",)
             if filesystem <= _LARGEST
@@ -33,13 +38,22 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )
 
 
+def _on_zfs(asked: RuleFacts, seen: str, cost: str) -> Ok | Finding:
+    """A commit writes its own bytes to the intent log, and a record only once for all that changed in it within
+    seconds. New segments have nothing to read."""
+    if asked.has("setting.wal_recycle") and not asked.flag("setting.wal_recycle"):
+        return Ok(f"{seen}; wal_recycle = off: no segment is written twice")
+    lines = alter("wal_recycle", "off"), alter("wal_init_zero", "off"), RELOAD
+    return Finding("note", seen, cost, lines, "reload", "SHOW wal_recycle;")
+
+
 RULE = DoctorRule(
     "wal-block",
     "Is a WAL block at least as large as a filesystem block?",
-    "the WAL block is smaller than the filesystem's block",
+    "the WAL block is smaller than the filesystem's block, on ZFS only where wal_recycle is on",
     "PostgreSQL src/backend/access/transam/xlog.c (XLogWrite); kernel fs/buffer.c and fs/iomap/buffered-io.c (a block "
-    "of the "
-    "filesystem that is written in part is read first); the preset oltp-blocks-wal measures it",
+    "of the filesystem that is written in part is read first); PostgreSQL's manual, wal_recycle and wal_init_zero; the "
+    "preset oltp-blocks-wal measures it",
     _judge,
     ("WAL block", "filesystem block"),
     volumes=("WAL",),

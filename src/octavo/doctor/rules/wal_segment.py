@@ -2,7 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.lines import Line, alter
+from octavo.doctor.lines import Line, alter, service_of
 from octavo.units import format_size, human_size
 
 _SETTLED = 3600.0
@@ -19,6 +19,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     rate = written / seconds
     if rate / segment <= _MOST:
         return Ok(f"{human_size(rate)}/s of WAL in segments of {human_size(segment)}")
+    if service_of(asked):
+        raise NotApplicableError("the segments of a managed service have the size that it chose")
     larger = min(1024**3, 1 << (int(rate * 10) - 1).bit_length())
     return Finding(
         "note",

@@ -9,5 +9,5 @@ WHERE name IN (
     'io_max_combine_limit', 'io_method', 'io_workers', 'maintenance_io_concurrency', 'maintenance_work_mem',
     'max_connections', 'max_wal_size', 'min_wal_size', 'random_page_cost', 'seq_page_cost', 'shared_buffers',
     'shared_memory_size', 'shared_memory_size_in_huge_pages', 'shared_memory_type', 'wal_block_size', 'wal_compression',
-    'wal_segment_size', 'work_mem')
+    'wal_recycle', 'wal_segment_size', 'work_mem')
 ORDER BY name
