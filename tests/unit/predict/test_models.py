@@ -72,6 +72,14 @@ def test_rows_and_keys_that_would_not_fit_are_named() -> None:
     assert "chunks" in troubles([relation("t", blocks=1000, tuples=4000)], 8192, 4096)[0]
 
 
+def test_few_pages_do_not_show_how_long_rows_are() -> None:
+    """A sequence, a table of one row, the catalog's databases, an index of three entries."""
+    few = [relation("S", blocks=1, tuples=1), relation(blocks=1, tuples=1), relation(blocks=1, tuples=5)]
+    few.append(relation("i", blocks=2, tuples=3))
+    assert not troubles(few, 8192, 1024) and all(row_bytes(one, 8192) is None for one in few)
+    assert "exceed" in troubles([relation(blocks=8, tuples=8)], 8192, 1024)[0]
+
+
 @pytest.mark.parametrize(("block", "megabytes"), [(1024, 1275), (32768, 1067)])
 def test_descriptors_are_what_a_server_was_seen_to_map(block: int, megabytes: int) -> None:
     found = memory_of(1024**3, block, 0)
