@@ -122,7 +122,7 @@ def rates_of(
         of_all = ("full_page_images",)
     elif cycle is not None:  # images and checkpoints come in cycles
         of_all = _CYCLIC
-    behind = series[_behind_whole_cycles(series, point.checkpoint_interval)]
+    behind = series[_behind_whole_cycles(series, point)]
     for name in of_all:
         each[name] = behind[name] / max(1.0, done.at(behind["accesses"]))
     has_cycles = size.has_checkpoints and not size.is_as_recorded
@@ -165,11 +165,14 @@ def _progress(trace: Recorded, series: Sequence[Counts], phases: after_checkpoin
     )
 
 
-def _behind_whole_cycles(series: Sequence[Counts], interval: int | None) -> int:
-    """The first place after the trace's last whole cycle of so many microseconds, because a part of a cycle has no
-    checkpoint. The last place if the cycle has no known length, or none is whole."""
-    cycles = int(series[-1]["time"] // interval) if interval else 0
-    behind = (place for place, one in enumerate(series) if interval and cycles and one["time"] > cycles * interval)
+def _behind_whole_cycles(series: Sequence[Counts], point: SimulatedServer) -> int:
+    """The first place after the trace's last whole cycle, because a part of a cycle has no checkpoint. The last place
+    if the cycle has no known length, or none is whole."""
+    interval, begin = point.checkpoint_interval, point.checkpoint_from
+    cycles = int((series[-1]["time"] - begin) // interval) if interval else 0
+    if not interval or cycles < 1:
+        return len(series) - 1
+    behind = (place for place, one in enumerate(series) if one["time"] > begin + cycles * interval)
     return next(behind, len(series) - 1)
 
 

@@ -65,6 +65,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
     """A server whose caches hold the same part of the relations as the predicted one's: they are smaller where a page
     holds fewer rows. `cycle`: seconds between checkpoints of the predicted server; None: where the trace has them, or
     none."""
+    first, _ = trace.summary["times"] or (0, 1)
     interval: float | None = None
     if cycle is not None and not size.is_as_recorded:
         interval = traced_seconds(trace, size, cycle) if size.has_checkpoints else middle(trace)
@@ -86,6 +87,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
         dirty_background=size.dirty_background,
         **background(trace.summary),
         checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
+        checkpoint_from=first,
         **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),
     )
     return _at_its_pace(found, size)
