@@ -38,8 +38,8 @@ class SimulatedServer:
     `dirty_background` (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`.
     `dirty_expire`, the background writer's delay and the checkpoint interval (None: where the trace has checkpoints)
     are microseconds of the trace; the first interval begins at `checkpoint_from`. Each round of the background writer
-    scans at least 1 / `writer_rounds` of the buffers. The WAL that passes through the page cache is `log_rate` bytes per
-    second and `log_image` bytes per full-page image, in recycled files of `log_kept` bytes.
+    scans at least 1 / `writer_rounds` of the buffers. The WAL that passes through the page cache is `log_rate` bytes
+    per second and `log_image` bytes per full-page image, in recycled files of `log_kept` bytes.
     """
 
     data_block: int
