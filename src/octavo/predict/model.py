@@ -201,7 +201,7 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
     processors = trace.processors or 1
     recorded = _stations(trace.cpu_each, 0.0, own, assumed, given.recorded_device, processors)
     others = _others(trace)
-    waiting, others = _explained(tuple(recorded), others, processors, trace.clients, trace.tps)
+    waiting, others = _explained(tuple(recorded), others, processors, trace.clients, trace.overall_tps)
     needed = cpu(found, size, own, assumed, given) or trace.cpu_each
     pace = max(0.1, 1 + assumed.pace * given.own_rates[0].pace)
     stations = _stations(needed / pace, others / pace, found, assumed, given.device, processors)
@@ -241,7 +241,7 @@ def _others(trace: Recorded) -> float:
     """CPU seconds per transaction of everything except the server, such as clients on the same host."""
     if trace.host_busy_share is None or trace.processors is None or trace.cpu_each is None:
         return 0.0
-    return max(0.0, trace.host_busy_share * trace.processors / trace.tps - trace.cpu_each)
+    return max(0.0, trace.host_busy_share * trace.processors / trace.overall_tps - trace.cpu_each)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -50,6 +50,9 @@ class Recorded:
     data_block: int
     seconds: float
     transactions: float
+    overall_tps: float
+    """Transactions per second of the whole time: of a recording in slices with the pauses between them, in which no
+    probes slow the server down."""
     shared_buffers: int | None
     wal_block: int
     clients: int | None
@@ -74,7 +77,7 @@ class Recorded:
 
     @property
     def tps(self) -> float:
-        """Transactions per second during the recording."""
+        """Transactions per second during the recording, without the pauses between slices."""
         return self.transactions / self.seconds
 
     @property
@@ -162,6 +165,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
         data_block=summary["page_size"],
         seconds=seconds,
         transactions=transactions,
+        overall_tps=overall,
         shared_buffers=server_buffers(summary),
         wal_block=int(_number(summary["settings"].get("wal_block_size", "")) or 8192),
         clients=round(clients) if clients else None,

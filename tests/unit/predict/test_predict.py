@@ -70,6 +70,14 @@ def test_the_recorded_speed_comes_out_at_the_recorded_size(tmp_path: Path) -> No
         assert found[8192]["tps"]["value"] == pytest.approx(1000, rel=0.001)
 
 
+def test_the_recorded_speed_is_not_that_with_probes(tmp_path: Path) -> None:
+    """In slices 20,000 transactions in 19 s, with the pauses 30,000 in 20 s."""
+    facts = {"work_transactions": 30_000, "work_lookups": 30_000}
+    document = predict(Request(made(tmp_path / "t.octrace", pause=True, facts=facts)))
+    assert document["recorded"]["tps"] == pytest.approx(20_000 / 19, rel=0.001)
+    assert by_block(document)[8192]["tps"]["value"] == pytest.approx(1500, rel=0.001)
+
+
 def test_a_faster_device_than_the_recorded_one_is_faster(tmp_path: Path) -> None:
     """The recorded transactions waited for the recorded device's reads, and need not wait for them once more."""
     asked = Request(made(tmp_path / "t.octrace"), (BLOCK,), memory=10 * MB, recorded_device="iops=3000")
