@@ -8,7 +8,6 @@ from octavo.predict.assumptions import LATER_READS, LATER_RECORDS, Assumptions, 
 from octavo.predict.conditions import Conditions
 from octavo.predict.device import Device
 from octavo.predict.images import fill_of_cycle, images_of, records_of
-from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
@@ -307,9 +306,8 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
     own = work(given.own, given.own_rates, trace.wal_block, assumed, given)
     found, fast = settled(size, rates, wal_block, assumed, given)
     base = _base_speed(assumed, given)
-    grown = growth_of_all(trace.relations, trace.data_block, size.data_block)
-    growth = grown.likely if not assumed.growth else grown.low if assumed.growth < 0 else grown.high
-    database = sum(one["blocks"] for one in trace.relations) * trace.data_block * growth * size.data_factor
+    likely, low, high = rates[0].relation_bytes
+    database = likely if not assumed.growth else low if assumed.growth < 0 else high
     wal = found.wal
     return {
         "hit_ratio": found.hit_ratio,

@@ -11,11 +11,14 @@ from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
+from octavo.predict import layout
 from octavo.predict.five_minutes import Prices
+from octavo.predict.layout import row_bytes
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
 from octavo.predict.what_if import WhatIf
 from octavo.trace import files
+from octavo.trace.core_types import Relation
 
 
 def test_evenly_read_rows_miss_as_often_at_every_size(tmp_path: Path) -> None:
@@ -218,6 +221,20 @@ def test_reads_from_a_probed_device_take_the_cpu_that_was_probed(tmp_path: Path)
     assert cpu == pytest.approx(2.0 * (30 - 10) * (reads[1] - reads[0]), rel=0.01)
     said = [any("the CPU time of a read" in line for line in one["limitations"]) for one in (much, unknown)]
     assert said == [False, True]
+
+
+def test_many_relations_are_not_measured_for_every_assumption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has thousands of relations: their sizes are computed once for each simulated server."""
+    asked = list[int]()
+
+    def counted(one: Relation, block: int) -> tuple[float, float, float] | None:
+        asked.append(block)
+        return row_bytes(one, block)
+
+    monkeypatch.setattr(layout, "row_bytes", counted)
+    found = by_block(predict(Request(made(tmp_path / "t.octrace"), (4096,))))
+    assert found[4096]["database_bytes"]["value"] == pytest.approx(4000 * BLOCK * 61 / 60, rel=0.001)
+    assert 0 < len(asked) < 60
 
 
 def test_names_in_a_page_are_escaped(tmp_path: Path) -> None:
