@@ -12,7 +12,7 @@ from octavo.predict.queueing import Station, Throughput, throughput
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
 from octavo.predict.size import Size
-from octavo.predict.wal import Wal, wal_of
+from octavo.predict.wal import Wal, device_page, wal_of
 
 # The iterations of the bisection for the recorded waits, and its upper end in seconds.
 _STEPS = 60
@@ -189,7 +189,7 @@ def _logging(found: Work, assumed: Assumptions, device: Device) -> float:
     if found.wal is None or found.wal.generated <= 16:
         return 0.0
     flushes = 1 / assumed.commits_a_sync if assumed.commits_a_sync else 1.0
-    return device.seconds(flushes * device.requests_a_sync, found.wal.written)
+    return device.seconds(flushes * device.requests_a_sync, found.wal.device_written)
 
 
 def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Conditions) -> Throughput | None:
@@ -296,7 +296,7 @@ def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions
     if counted is None or not given.device.is_limited or demand <= 0:
         return counted
     waits = 1.0 if given.device.is_throttled else fast.waited.get("device", demand) / demand
-    meanwhile = fast.per_second * given.device.seconds(given.device.requests_a_sync, wal_block) * waits
+    meanwhile = fast.per_second * given.device.seconds(given.device.requests_a_sync, device_page(wal_block)) * waits
     return max(counted, min(float(given.clients or 1), meanwhile))
 
 
@@ -338,7 +338,7 @@ def _with_wal(found: Work) -> float | None:
     """Bytes written to the device: data and WAL."""
     if found.device_written_bytes is None or found.wal is None:
         return None
-    return found.device_written_bytes + found.wal.written
+    return found.device_written_bytes + found.wal.device_written
 
 
 def _base_speed(assumed: Assumptions, given: Conditions) -> Throughput | None:

@@ -15,6 +15,8 @@ _PAGE_HEADER = 24
 _IMAGE_HEADER = 32
 # The length of the shortest record (SizeOfXLogRecord).
 _RECORD_HEADER = 24
+# A smaller WAL page is a whole page of the page cache at the device, too (docs/experiments/oltp-blocks.md).
+_DEVICE_PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,9 @@ class Wal:
     images: float
     headers: float
     written: float
+    """Bytes that the server writes to the kernel."""
+    device_written: float
+    """Bytes that the kernel writes to the device."""
 
     @property
     def generated(self) -> float:
@@ -76,5 +81,15 @@ def wal_of(records: float, images: float, block: int, fill: float, wal_block: in
     """
     stream = records + images * image_bytes(block, fill)
     generated = stream / (1 - _PAGE_HEADER / wal_block)
-    flushed = 0.0 if commits_a_sync is None or stream <= 0 else wal_block / commits_a_sync
-    return Wal(records, stream - records, generated - stream, generated + flushed)
+    flushes = 0.0 if commits_a_sync is None or stream <= 0 else 1 / commits_a_sync
+    written, to_device = (generated + flushes * page for page in (wal_block, device_page(wal_block)))
+    return Wal(records, stream - records, generated - stream, written, to_device)
+
+
+def device_page(wal_block: int) -> int:
+    """Bytes that are written to the device for a WAL page.
+
+    >>> device_page(1024), device_page(8192)
+    (4096, 8192)
+    """
+    return max(wal_block, _DEVICE_PAGE)

@@ -123,6 +123,10 @@ def test_wal_is_taken_apart_and_put_together_again() -> None:
     assert again.generated == pytest.approx(generated)
     assert again.written == pytest.approx(generated + 2048)
     assert wal_of(records, images, block, fill, 1024, 4.0).headers > again.headers
+    assert again.device_written == again.written
+    small = wal_of(records, images, block, fill, 1024, 4.0)
+    assert small.written - small.generated == pytest.approx(256)
+    assert small.device_written - small.generated == pytest.approx(1024)  # a page of 4 kB for each flush
     assert record_bytes(100.0, 8192, 5.0, 8192, 1.0, 3.0) == 72  # more images than fit: records have headers at least
 
 
