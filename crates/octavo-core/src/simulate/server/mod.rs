@@ -345,11 +345,8 @@ impl Server {
             .access(block.number, backend, batch.scan[place], how, relation)
         {
             Outcome::Nothing => {
-                // A block that is in a buffer ends the combined read. A change, such as a hint bit that the scan sets,
-                // and another pin are of a block that has been read.
-                let kind = Kind::of(how);
-                if !kind.changes() && kind != Kind::Pin && self.is_in_run(backend, stream) {
-                    self.end_run(backend);
+                if self.is_in_run(backend, stream) {
+                    self.end_run(backend); // a block that is in a buffer ends the combined read
                 }
             }
             Outcome::Read { written } => {

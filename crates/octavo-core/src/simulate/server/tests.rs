@@ -146,15 +146,6 @@ fn scans_read_blocks_at_once_since_17() {
     );
     let found = after(server(Blocks::Merged(0), 1024, 0, None), &accesses);
     assert_eq!(found.requests().reads, 64);
-    // The scan sets hint bits, or prunes, and pins a page again.
-    let changed: Vec<_> = (0..64)
-        .flat_map(|block| {
-            let again = |kind| Some(access(1, 1, block, kind, Strategy::Normal));
-            [Some(scanned(block)), again(Kind::Change), again(Kind::Pin)]
-        })
-        .collect();
-    let found = after(server(Blocks::Merged(0), 1024, 128 * KB, None), &changed);
-    assert_eq!(found.requests().reads, 4);
     // A block that is in a buffer ends the combined read; one that is not adjacent begins another.
     let mut broken = vec![Some(read(20))];
     broken.extend(&accesses);
