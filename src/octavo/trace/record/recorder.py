@@ -40,7 +40,7 @@ from octavo.trace.record.probes import (
     refuse_other_servers,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import counted, microseconds_since, write_facts, write_transactions
+from octavo.trace.record.server import counted, microseconds_since, unhurried, write_facts, write_transactions
 from octavo.trace.record.wal import WalMeter
 from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
@@ -102,7 +102,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     connection = connect(request.dsn, "octavo trace", _COUNTERS_SINCE if request.counters else OLDEST)
     try:
         target, server = target_of(connection)
-        target = replace(target, query=patient(target.query))
+        target = replace(target, query=patient(unhurried(connection, target.query)))
         if request.counters:
             return _record_counters(request, connection, target, int(server["data_block"]), say)
         if target.postmaster is None:
