@@ -91,6 +91,11 @@ class Recorded:
         return None if self.wal_bytes_each is None else self.wal_bytes_each > 16
 
     @property
+    def logs_images(self) -> bool:
+        """Whether changes log full-page images (full_page_writes)."""
+        return self.setting("full_page_writes") != "off"
+
+    @property
     def has_commits_by_time(self) -> bool:
         """Whether the trace has the number of commits by time."""
         return is_by_stretch(self.commits)

@@ -124,9 +124,9 @@ def traced_seconds(trace: Recorded, size: Size, cycle: float) -> float:
 
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
     """The WAL that passes through the page cache: bytes per second without images, as in the trace, and bytes per image
-    at this size. Without page changes no images are simulated. Where caches are made smaller instead of data larger,
-    less WAL is kept. A transaction's WAL does not change: with four times the data a second of the trace is four of the
-    server's, and a byte in the simulated caches stands for four.
+    at this size. Without page changes, or with full_page_writes off, no images are simulated. Where caches are made
+    smaller instead of data larger, less WAL is kept. A transaction's WAL does not change: with four times the data a
+    second of the trace is four of the server's, and a byte in the simulated caches stands for four.
     """
     growth = shrunk / size.data_factor
     if trace.wal_bytes_each is None or not trace.writes_wal:
@@ -140,7 +140,7 @@ def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> 
         cycles = _SPARE * (1 + float(told["checkpoint_completion_target"]))
         kept = min(kept, max(parse_size(told["min_wal_size"]), round(cycles * logged * cycle)))
     found = {"log_rate": logged / growth, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
-    if not trace.has_changes:
+    if not trace.has_changes or not trace.logs_images:
         return found
     fill = LIKELY_FILL if trace.image_bytes is None else min(1.0, trace.image_bytes / trace.data_block)
     records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
