@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.errors import UsageError
+from octavo.hugepages.savings import table_bytes
 from octavo.predict.assumptions import Assumptions, Variation, intervals, variations
 from octavo.predict.device import Device, device_of
 from octavo.predict.five_minutes import Prices, break_even
@@ -86,6 +87,13 @@ def test_descriptors_are_what_a_server_was_seen_to_map(block: int, megabytes: in
     # About 36 MB exist whatever the buffers are.
     assert found.descriptors / 1024**2 + 1024 + 36 == pytest.approx(megabytes, abs=3)
     assert memory_of(1024**3, block, 100).page_tables_huge < memory_of(1024**3, block, 100).page_tables / 100
+
+
+@pytest.mark.parametrize(("kernel_page", "huge"), [(4096, 2), (16384, 32), (65536, 512)])
+def test_huge_pages_are_those_of_the_kernel_page(kernel_page: int, huge: int) -> None:
+    found = memory_of(12 * 1024**3, 8192, 1, kernel_page)
+    mapped = found.shared_buffers + found.descriptors
+    assert found.page_tables_huge == table_bytes(mapped, huge * 1024**2, kernel_page)
 
 
 @pytest.mark.parametrize("clients", [1, 2, 7, 50])
