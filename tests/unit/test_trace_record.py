@@ -19,12 +19,12 @@ from octavo.instruments.target import Rows, Target
 from octavo.postgres.user_connection import SessionLimits
 from octavo.trace import files
 from octavo.trace.record import recorder
-from octavo.trace.record.budget import Speed, cost_of
+from octavo.trace.record.budget import Speed, busy_processors, cost_of
 from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
 from octavo.trace.record.server import AccessCounters, readahead_bytes, unhurried, write_facts, write_transactions
-from octavo.trace.record.work import WorkCounters, describe, work_of
+from octavo.trace.record.work import WorkCounters, active_sessions, describe, work_of
 from octavo.trace.simulate import recorded_seconds
 
 
@@ -289,6 +289,14 @@ def test_the_part_of_the_time_follows_the_limit() -> None:
     assert quiet.duty == 1
     assert busy.duty == pytest.approx(0.05 / busy.share)
     assert cost_of(AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, 10**6, 0, 0, 0), 2, None).duty == 1
+
+
+def test_a_few_busy_sessions_are_slowed_down_on_a_large_host_too() -> None:
+    before, after = (WorkCounters(at, {"session_seconds": seconds}, {}, 0.0, 0.0) for at, seconds in ((5, 10), (7, 14)))
+    assert active_sessions(before, after) == 2.0 and active_sessions(after, before) == 0.0
+    counted = AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, 200_000, 0, 0, 0)
+    alone, many = (cost_of(*counted, busy_processors(64, sessions), 0.05) for sessions in (2.0, 100.0))
+    assert alone.duty < 0.05 and many.duty == 1
 
 
 def test_overhead_is_known_of_slices_only() -> None:
