@@ -16,9 +16,10 @@ from octavo.predict.five_minutes import Prices, break_even
 from octavo.predict.layout import growth, growth_of_all, most_key, row_bytes, troubles
 from octavo.predict.memory import memory_of
 from octavo.predict.queueing import Station, throughput
-from octavo.predict.wal import image_bytes, record_bytes, wal_of
+from octavo.predict.wal import image_bytes, logged_bytes, record_bytes, wal_of
 from octavo.predict.what_if import WhatIf, what_if
 from octavo.trace.core_types import Relation
+from octavo.trace.wal import Written
 
 SIZES = [1024 << power for power in range(6)]
 
@@ -136,6 +137,15 @@ def test_wal_is_taken_apart_and_put_together_again() -> None:
     assert small.written - small.generated == pytest.approx(256)
     assert small.device_written - small.generated == pytest.approx(1024)  # a page of 4 kB for each flush
     assert record_bytes(100.0, 8192, 5.0, 8192, 1.0, 3.0) == 72  # more images than fit: records have headers at least
+
+
+def test_the_rest_of_a_segment_that_was_closed_early_is_no_wal() -> None:
+    """archive_timeout closes a segment of 16 MB that has 1 MB of records."""
+    wal = Written(60.0, 10_000, 0, 1_000_000, None, 16 * 1024**2, ())
+    assert logged_bytes(wal, 8192) == pytest.approx(1_070_000 / (1 - 24 / 8192))
+    busy = replace(wal, seconds=2.0, growth_bytes=1_600_000)  # the counters are a second late
+    assert logged_bytes(busy, 8192) == 1_600_000
+    assert logged_bytes(replace(wal, bytes=0), 8192) == 16 * 1024**2  # a standby counts none
 
 
 # docs/experiments/oltp-blocks.md, "WAL written against generated": small, 0.8 kB of WAL a transaction, 8 clients.
