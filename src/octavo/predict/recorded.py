@@ -129,7 +129,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     try:
         summary = plausible(summarize(path, observe))
     except UsageError as error:
-        if "version" in str(error):
+        if "unsupported trace format version" in str(error):
             raise HostError(f"{error}, or record again with this version of Octavo") from error
         raise
     _refuse_damaged(path, summary)

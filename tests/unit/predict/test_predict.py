@@ -165,11 +165,25 @@ def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_a_later_version_of_the_format_is_refused_with_3(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
-    damaged = bytearray(path.read_bytes())
-    damaged[4] = 99
-    path.write_bytes(bytes(damaged))
+    later = bytearray(path.read_bytes())
+    later[4] = 99
+    later[32:36] = _crc32c(later[:32]).to_bytes(4, "little")
+    path.write_bytes(later)
     result = CliRunner().invoke(app, ["predict", str(path)])
     assert isinstance(result.exception, HostError) and result.exception.exit_code == 3
+    assert "unsupported trace format version 99" in str(result.exception) and "record again" in str(result.exception)
+    with pytest.raises(UsageError, match="cannot be read"):  # the name is no version of the format
+        predict(Request(tmp_path / "version.octrace"))
+
+
+def _crc32c(header: bytes) -> int:
+    """The checksum of a frame's header (RFC 3720, appendix B.4)."""
+    found = 0xFFFFFFFF
+    for byte in header:
+        found ^= byte
+        for _ in range(8):
+            found = found >> 1 ^ (0x82F63B78 if found & 1 else 0)
+    return found ^ 0xFFFFFFFF
 
 
 def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
