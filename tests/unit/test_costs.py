@@ -251,14 +251,23 @@ def test_a_user_s_server_answers_within_limits_in_the_calibration_s_database_too
             asked.update(given)
             return cls()
 
+        def execute(self, query: Any, params: Any = None, **_: Any) -> Any:
+            """Notes a setting."""
+            assert "set_config" in query
+            settings.update([params])
+
         def __del__(self, _: object = None) -> None:
             """Nothing was opened."""
 
+    settings: dict[str, str] = {}
     monkeypatch.setattr(calibration_databases, "UsersConnection", Limited)
     connected: Callable[..., UsersConnection] = calibration_databases._connected  # pyright: ignore[reportPrivateUsage]
     found = connected("host=/run/postgresql dbname=shop", "octavo_costs_1")
     assert isinstance(found, UsersConnection) and 300 < found.patience < 400
     assert (asked["host"], asked["dbname"], asked["connect_timeout"]) == ("/run/postgresql", "octavo_costs_1", 10)
+    # The kernel is made to forget files of the data directory; a user's defaults must not put the tables elsewhere.
+    assert (settings["default_tablespace"], settings["search_path"]) == ("", "public")
+    assert (settings["default_transaction_read_only"], settings["statement_timeout"]) == ("off", "5min")
     connected("host=x connect_timeout=3", "octavo_costs_1")
     assert asked["connect_timeout"] == "3"
 

@@ -4,26 +4,27 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from psycopg.errors import QueryCanceled
+from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from octavo import _core
 from octavo.errors import HostError
 from octavo.host.journal import Journal
 from octavo.instruments.target import Rows, Target
+from octavo.postgres.user_connection import SessionLimits
 from octavo.trace import files
 from octavo.trace.record import recorder
-from octavo.trace.record.budget import Speed, cost_of
+from octavo.trace.record.budget import Speed, busy_processors, cost_of
 from octavo.trace.record.pauses import Pauses
 from octavo.trace.record.probes import executable, program, refuse_other_servers
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult
-from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts, write_transactions
-from octavo.trace.record.work import WorkCounters, describe, work_of
+from octavo.trace.record.server import AccessCounters, readahead_bytes, unhurried, write_facts, write_transactions
+from octavo.trace.record.work import WorkCounters, active_sessions, describe, work_of
 from octavo.trace.simulate import recorded_seconds
 
 
@@ -168,8 +169,12 @@ def _connected(
     def target_of(_: object) -> tuple[Target, dict[str, str]]:
         return Target(query, version, None, pid, None), {"data_block": "8192"}
 
+    def as_before(_: object, asked: Callable[[str], Rows]) -> Callable[[str], Rows]:
+        return asked
+
     monkeypatch.setattr(recorder, "connect", connect)
     monkeypatch.setattr(recorder, "target_of", target_of)
+    monkeypatch.setattr(recorder, "unhurried", as_before)
     return closed
 
 
@@ -257,6 +262,26 @@ def test_a_query_that_takes_too_long_is_sent_again(late: int, is_answered: bool)
     assert asked == 3 * ["traced_wal"]
 
 
+def test_the_sizes_of_relations_have_time_and_a_lock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second is too short for a hundred thousand relations, and ALTER TABLE may hold one of them."""
+    given: list[SessionLimits] = []
+
+    def limited(_: object, limits: SessionLimits) -> AbstractContextManager[None]:
+        given.append(limits)
+        return nullcontext()
+
+    def execute(_: bytes) -> None:
+        raise LockNotAvailable("canceling statement due to lock timeout")
+
+    monkeypatch.setattr("octavo.trace.record.server.limited", limited)
+    connection: Any = SimpleNamespace(info=SimpleNamespace(server_version=180006), execute=execute)
+    ask = unhurried(connection, lambda name: [{"name": name}])
+    assert ask("settings") == [{"name": "settings"}] and not given
+    with pytest.raises(HostError, match="due to lock timeout; record again when no relation is locked"):
+        ask("traced_relations")
+    assert [(one.statement_timeout, one.lock_timeout) for one in given] == [("30s", "5s")]
+
+
 def test_the_part_of_the_time_follows_the_limit() -> None:
     quiet, busy = (
         cost_of(AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 100_000)
@@ -264,6 +289,14 @@ def test_the_part_of_the_time_follows_the_limit() -> None:
     assert quiet.duty == 1
     assert busy.duty == pytest.approx(0.05 / busy.share)
     assert cost_of(AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, 10**6, 0, 0, 0), 2, None).duty == 1
+
+
+def test_a_few_busy_sessions_are_slowed_down_on_a_large_host_too() -> None:
+    before, after = (WorkCounters(at, {"session_seconds": seconds}, {}, 0.0, 0.0) for at, seconds in ((5, 10), (7, 14)))
+    assert active_sessions(before, after) == 2.0 and active_sessions(after, before) == 0.0
+    counted = AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, 200_000, 0, 0, 0)
+    alone, many = (cost_of(*counted, busy_processors(64, sessions), 0.05) for sessions in (2.0, 100.0))
+    assert alone.duty < 0.05 and many.duty == 1
 
 
 def test_overhead_is_known_of_slices_only() -> None:

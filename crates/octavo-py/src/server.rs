@@ -16,7 +16,7 @@ const DIRTY_PART: u64 = 10;
 /// The limit for bytes of WAL per second, and for bytes of an image: no server has more.
 const MOST_LOGGED: f64 = 1e11;
 
-/// `octavo.trace.simulate.Point`: a server. Sizes are in bytes.
+/// `octavo.trace.simulate.SimulatedServer`. Sizes are in bytes.
 #[derive(FromPyObject)]
 pub(crate) struct Point {
     data_block: u64,
@@ -37,6 +37,7 @@ pub(crate) struct Point {
     writer_pages: u64,
     writer_multiplier: f64,
     checkpoint_interval: Option<u64>,
+    checkpoint_from: u64,
     log_rate: f64,
     log_image: f64,
     log_kept: u64,
@@ -132,7 +133,10 @@ fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
         },
         point
             .checkpoint_interval
-            .map_or(Checkpoints::Recorded, Checkpoints::Every),
+            .map_or(Checkpoints::Recorded, |interval| Checkpoints::Every {
+                interval,
+                from: point.checkpoint_from,
+            }),
     )
     .miniature(scale))
 }

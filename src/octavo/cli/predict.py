@@ -170,6 +170,8 @@ def _refuse_ignored(context: typer.Context, *, against: bool) -> None:
         raise UsageError(f"--against takes {ignored} from the run's trials, or predicts no such figure; leave it out")
     if not against:
         refuse_alone(context, dict.fromkeys(("where", "disturbed", "private_memory"), "--against"))
+        if "memory" not in options:
+            refuse_alone(context, dict.fromkeys(("readahead", "dirty_background"), "--memory"))
     prices = ("device_price", "memory_price")
     for name, other in (prices, prices[::-1]):
         if other not in options:

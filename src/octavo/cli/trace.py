@@ -244,6 +244,7 @@ def surface(
 
 @trace.command()
 def simulate(
+    context: typer.Context,
     file: _Trace,
     shared_buffers: Annotated[
         str | None, typer.Option(help="Sizes, such as 1GB,4GB; default: the recorded server's.")
@@ -276,6 +277,8 @@ def simulate(
     from octavo.trace.surface import PAGE_SIZES
     from octavo.units import duration_option
 
+    if memory is None:
+        refuse_alone(context, dict.fromkeys(("kernel_page", "readahead"), "--memory"))
     request = SimulationRequest(
         path=file,
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=_LEAST),

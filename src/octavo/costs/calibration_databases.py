@@ -38,6 +38,12 @@ _SETTINGS = {
 _FURTHER_BYTES = 320 * 1024**2
 _READAHEAD = "128kB"  # Linux's default
 _TIMEOUTS = SessionLimits("5min", "5s")
+# On a user's server. The tables are in the directory of which the kernel forgets the files, whatever the user's
+# defaults are, and in the one schema that a new database has.
+_SESSION = {
+    "statement_timeout": _TIMEOUTS.statement_timeout, "default_tablespace": "", "search_path": "public",
+    "default_transaction_read_only": "off",
+}  # fmt: skip
 _CONNECT_SECONDS = 10
 _NAME = "octavo_costs_"
 _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
@@ -121,7 +127,6 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
                 sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_MADE_BY_US))
             )
             with _connected(dsn, name) as connection:
-                connection.execute(f"SET statement_timeout = '{_TIMEOUTS.statement_timeout}'".encode())
                 forgets = _forgets(connection) if cold else None
                 if cold and forgets is None:
                     raise HostError(NO_FILES)
@@ -140,13 +145,16 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
 
 
 def _connected(dsn: str, database: str) -> UsersConnection:
-    """A connection to our own database on the user's server, whose answers are limited in time and memory."""
+    """A connection to our own database on the user's server, whose answers are limited in time and memory. Defaults of
+    the user that would move the tables are not in effect."""
     asked: dict[str, Any] = {
         "connect_timeout": _CONNECT_SECONDS, **conninfo.conninfo_to_dict(dsn),
         "dbname": database, "application_name": "octavo costs",
     }  # fmt: skip
     try:
         connection = UsersConnection.connect(**asked, autocommit=True, row_factory=dict_row)
+        for name, value in _SESSION.items():
+            connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
     except psycopg.Error as error:
         raise HostError(f"could not connect to the calibration's database: {_message(error)}") from None
     connection.patience = patience_of(_TIMEOUTS)

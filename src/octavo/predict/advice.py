@@ -157,9 +157,10 @@ def _cheaper(
         name = "shared_buffers" if size.shared_buffers != base.shared_buffers else "memory"
         amount = size.shared_buffers if name == "shared_buffers" else size.memory or 0
         add(f"{name} of {human_size(amount)}", size, given, "simulated")
-    if trace.writes_wal and given.cycle is not None and trace.setting("wal_compression") in ("off", None):
-        changed = dataclasses.replace(given, images_factor=_COMPRESSED)
-        add("wal_compression", base, changed, "assumes that images compress to a half; without the CPU for it")
+    if trace.writes_wal and trace.logs_images and given.cycle is not None:
+        if trace.setting("wal_compression") in ("off", None):
+            changed = dataclasses.replace(given, images_factor=_COMPRESSED)
+            add("wal_compression", base, changed, "assumes that images compress to a half; without the CPU for it")
         longer = _longer(rates[base][0])
         if longer is not None:
             changed = dataclasses.replace(given, images_factor=longer)

@@ -39,16 +39,16 @@ class Phases:
 
 
 def middle(trace: Recorded) -> float:
-    """The time in the middle of the trace, in seconds of its clock. With a checkpoint at each multiple of it the trace
-    has one checkpoint: the second is after its end."""
+    """Seconds from the trace's first access to its middle. With a checkpoint at each multiple of it the trace has one
+    checkpoint: the second is after its end."""
     first, last = trace.summary["times"] or (0, 1)
-    return ((first + last) // 2 + 1) / 1e6
+    return ((last - first) // 2 + 1) / 1e6
 
 
 def phase_marks(trace: Recorded) -> PhaseMarks:
     """The marks for a trace with its checkpoint in the middle."""
     first, last = trace.summary["times"] or (0, 1)
-    half = round(middle(trace) * 1e6)
+    half = first + round(middle(trace) * 1e6)
     return PhaseMarks([*_closer_at_first(first, half)[1:], half], _closer_at_first(half, last))
 
 

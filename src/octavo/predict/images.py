@@ -12,7 +12,8 @@ from octavo.predict.wal import record_bytes
 
 
 def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps: float | None) -> float | None:
-    """Full-page images per transaction: as simulated, corrected by the number counted at the recorded size."""
+    """Full-page images per transaction: as simulated, corrected by the number counted at the recorded size; none for a
+    server with full_page_writes off."""
     trace = given.trace
     if trace.writes_wal is False:
         return 0.0
@@ -21,6 +22,8 @@ def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, t
     simulated = one.each["full_page_images"]
     if size.is_as_recorded and trace.images_each is not None:
         return trace.images_each
+    if not trace.logs_images:
+        return 0.0
     since = given.since_checkpoint(tps)
     if since is not None:
         found = _simulated_images(size, one, since / size.data_factor, given, assumed.images_beyond)

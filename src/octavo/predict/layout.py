@@ -24,6 +24,8 @@ _KEY_HEADER = 12
 _ROW_POINTER = 8
 # No index tuple exceeds 8,191 bytes (INDEX_SIZE_MASK), and they are aligned.
 _MOST_INDEX_TUPLE = 8184
+# Fewer pages do not show how many rows a full one holds: a table of one row, or a sequence, has one page.
+_FEWEST_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def usable(block: int, kind: str) -> int:
 
 
 def row_bytes(relation: Relation, block: int) -> tuple[float, float, float] | None:
-    """Bytes of a row with its pointer: likely, least, most. None where the trace does not have the number of rows.
+    """Bytes of a row with its pointer: likely, least, most. None where the trace does not have the number of rows, or
+    the relation has too few pages to show it.
 
     pgbench_accounts has 61 rows a page of 8 kB, which only rows of 128 bytes do:
 
@@ -50,7 +53,7 @@ def row_bytes(relation: Relation, block: int) -> tuple[float, float, float] | No
     >>> row_bytes(accounts, 8192)
     (132.0, 132.0, 132.0)
     """
-    if not relation["tuples"] or not relation["blocks"]:
+    if not relation["tuples"] or relation["blocks"] < _FEWEST_BLOCKS:
         return None
     kind = "i" if relation["kind"] == "i" else "r"
     fill = (relation["fillfactor"] or (_INDEX_FILL if kind == "i" else _HEAP_FILL)) / 100

@@ -9,7 +9,8 @@ from octavo.hugepages.savings import table_bytes
 # dynahash.c). The sum is about what 18.6 was observed to use: 1 GB of shared_buffers maps 1,275 MB at 1 kB and 1,067 MB
 # at 32 kB, which is 214 bytes per buffer including what grows with them (lock partitions, the planner's statistics).
 BYTES_A_BUFFER = 214
-_HUGE = 2 * 1024**2
+# Bytes of an entry of a page table. A table is a page, and a huge page is what a table of the lowest level maps.
+_ENTRY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +37,5 @@ def memory_of(shared_buffers: int, block: int, connections: int, kernel_page: in
         shared_buffers,
         descriptors,
         connections * table_bytes(mapped, base, base),
-        connections * table_bytes(mapped, _HUGE, 4096),
+        connections * table_bytes(mapped, base * base // _ENTRY, base),
     )

@@ -8,12 +8,11 @@ from octavo.predict.assumptions import LATER_READS, LATER_RECORDS, Assumptions, 
 from octavo.predict.conditions import Conditions
 from octavo.predict.device import Device
 from octavo.predict.images import fill_of_cycle, images_of, records_of
-from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
 from octavo.predict.rates import Rates
 from octavo.predict.recorded import Recorded
 from octavo.predict.size import Size
-from octavo.predict.wal import Wal, wal_of
+from octavo.predict.wal import Wal, device_page, wal_of
 
 # The iterations of the bisection for the recorded waits, and its upper end in seconds.
 _STEPS = 60
@@ -190,7 +189,7 @@ def _logging(found: Work, assumed: Assumptions, device: Device) -> float:
     if found.wal is None or found.wal.generated <= 16:
         return 0.0
     flushes = 1 / assumed.commits_a_sync if assumed.commits_a_sync else 1.0
-    return device.seconds(flushes * device.requests_a_sync, found.wal.written)
+    return device.seconds(flushes * device.requests_a_sync, found.wal.device_written)
 
 
 def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Conditions) -> Throughput | None:
@@ -201,7 +200,7 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
     processors = trace.processors or 1
     recorded = _stations(trace.cpu_each, 0.0, own, assumed, given.recorded_device, processors)
     others = _others(trace)
-    waiting, others = _explained(tuple(recorded), others, processors, trace.clients, trace.tps)
+    waiting, others = _explained(tuple(recorded), others, processors, trace.clients, trace.overall_tps)
     needed = cpu(found, size, own, assumed, given) or trace.cpu_each
     pace = max(0.1, 1 + assumed.pace * given.own_rates[0].pace)
     stations = _stations(needed / pace, others / pace, found, assumed, given.device, processors)
@@ -241,7 +240,7 @@ def _others(trace: Recorded) -> float:
     """CPU seconds per transaction of everything except the server, such as clients on the same host."""
     if trace.host_busy_share is None or trace.processors is None or trace.cpu_each is None:
         return 0.0
-    return max(0.0, trace.host_busy_share * trace.processors / trace.tps - trace.cpu_each)
+    return max(0.0, trace.host_busy_share * trace.processors / trace.overall_tps - trace.cpu_each)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -297,7 +296,7 @@ def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions
     if counted is None or not given.device.is_limited or demand <= 0:
         return counted
     waits = 1.0 if given.device.is_throttled else fast.waited.get("device", demand) / demand
-    meanwhile = fast.per_second * given.device.seconds(given.device.requests_a_sync, wal_block) * waits
+    meanwhile = fast.per_second * given.device.seconds(given.device.requests_a_sync, device_page(wal_block)) * waits
     return max(counted, min(float(given.clients or 1), meanwhile))
 
 
@@ -307,9 +306,8 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
     own = work(given.own, given.own_rates, trace.wal_block, assumed, given)
     found, fast = settled(size, rates, wal_block, assumed, given)
     base = _base_speed(assumed, given)
-    grown = growth_of_all(trace.relations, trace.data_block, size.data_block)
-    growth = grown.likely if not assumed.growth else grown.low if assumed.growth < 0 else grown.high
-    database = sum(one["blocks"] for one in trace.relations) * trace.data_block * growth * size.data_factor
+    likely, low, high = rates[0].relation_bytes
+    database = likely if not assumed.growth else low if assumed.growth < 0 else high
     wal = found.wal
     return {
         "hit_ratio": found.hit_ratio,
@@ -340,7 +338,7 @@ def _with_wal(found: Work) -> float | None:
     """Bytes written to the device: data and WAL."""
     if found.device_written_bytes is None or found.wal is None:
         return None
-    return found.device_written_bytes + found.wal.written
+    return found.device_written_bytes + found.wal.device_written
 
 
 def _base_speed(assumed: Assumptions, given: Conditions) -> Throughput | None:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from octavo.predict import after_checkpoint
 from octavo.predict.counts import COUNTS, Counts, Points, of_so_many, whole
-from octavo.predict.layout import fullness
+from octavo.predict.layout import fullness, growth_of_all
 from octavo.predict.progress import Progress, progress
 from octavo.predict.recorded import MOST_ELSEWHERE, Recorded
 from octavo.predict.sampling import error_of
@@ -60,6 +60,9 @@ class Rates:
     first half where the time after a checkpoint was simulated."""
     fullness: float = 1.0
     """The fill of a page relative to the recorded size."""
+    relation_bytes: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The size of all relations: likely, low, high. It is kept here because a trace may have thousands of relations,
+    and figures are computed hundreds of times."""
     images_spread: float = 0.0
     """The part by which the images of the trace's cycles differ from their mean, as its tables become older."""
     pace: float = 0.0
@@ -122,7 +125,7 @@ def rates_of(
         of_all = ("full_page_images",)
     elif cycle is not None:  # images and checkpoints come in cycles
         of_all = _CYCLIC
-    behind = series[_behind_whole_cycles(series, point.checkpoint_interval)]
+    behind = series[_behind_whole_cycles(series, point)]
     for name in of_all:
         each[name] = behind[name] / max(1.0, done.at(behind["accesses"]))
     has_cycles = size.has_checkpoints and not size.is_as_recorded
@@ -147,12 +150,19 @@ def rates_of(
         else _room(point.page_cache, seen_below, total),
         images_by_length=images,
         fullness=fullness(trace.relations, trace.data_block, size.data_block),
+        relation_bytes=_relation_bytes(trace, size),
         images_spread=_images_spread(series, cycle) if has_cycles else 0.0,
         # In a trace of slices the parts also differ by their pauses.
         pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
         errors=_errors([[empty, *one] for one in counts], begin, of_all) if len(counts) > 1 else {},
         since_checkpoint=since,
     )
+
+
+def _relation_bytes(trace: Recorded, size: Size) -> tuple[float, float, float]:
+    grown = growth_of_all(trace.relations, trace.data_block, size.data_block)
+    here = sum(one["blocks"] for one in trace.relations) * trace.data_block * size.data_factor
+    return here * grown.likely, here * grown.low, here * grown.high
 
 
 def _progress(trace: Recorded, series: Sequence[Counts], phases: after_checkpoint.Phases | None) -> Progress:
@@ -165,11 +175,14 @@ def _progress(trace: Recorded, series: Sequence[Counts], phases: after_checkpoin
     )
 
 
-def _behind_whole_cycles(series: Sequence[Counts], interval: int | None) -> int:
-    """The first place after the trace's last whole cycle of so many microseconds, because a part of a cycle has no
-    checkpoint. The last place if the cycle has no known length, or none is whole."""
-    cycles = int(series[-1]["time"] // interval) if interval else 0
-    behind = (place for place, one in enumerate(series) if interval and cycles and one["time"] > cycles * interval)
+def _behind_whole_cycles(series: Sequence[Counts], point: SimulatedServer) -> int:
+    """The first place after the trace's last whole cycle, because a part of a cycle has no checkpoint. The last place
+    if the cycle has no known length, or none is whole."""
+    interval, begin = point.checkpoint_interval, point.checkpoint_from
+    cycles = int((series[-1]["time"] - begin) // interval) if interval else 0
+    if not interval or cycles < 1:
+        return len(series) - 1
+    behind = (place for place, one in enumerate(series) if one["time"] > begin + cycles * interval)
     return next(behind, len(series) - 1)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, UsageError
 from octavo.predict.progress import FEWEST_COMMITS, is_by_stretch
+from octavo.predict.wal import logged_bytes
 from octavo.text import one_line
 from octavo.trace.core_types import Relation, Summary
 from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, require_accesses, summarize
@@ -50,6 +51,9 @@ class Recorded:
     data_block: int
     seconds: float
     transactions: float
+    overall_tps: float
+    """Transactions per second of the whole time: of a recording in slices with the pauses between them, in which no
+    probes slow the server down."""
     shared_buffers: int | None
     wal_block: int
     clients: int | None
@@ -74,7 +78,7 @@ class Recorded:
 
     @property
     def tps(self) -> float:
-        """Transactions per second during the recording."""
+        """Transactions per second during the recording, without the pauses between slices."""
         return self.transactions / self.seconds
 
     @property
@@ -86,6 +90,11 @@ class Recorded:
     def writes_wal(self) -> bool | None:
         """Whether transactions write WAL. A server that only reads still logs a little."""
         return None if self.wal_bytes_each is None else self.wal_bytes_each > 16
+
+    @property
+    def logs_images(self) -> bool:
+        """Whether changes log full-page images (full_page_writes)."""
+        return self.setting("full_page_writes") != "off"
 
     @property
     def has_commits_by_time(self) -> bool:
@@ -120,7 +129,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     try:
         summary = plausible(summarize(path, observe))
     except UsageError as error:
-        if "version" in str(error):
+        if "unsupported trace format version" in str(error):
             raise HostError(f"{error}, or record again with this version of Octavo") from error
         raise
     _refuse_damaged(path, summary)
@@ -151,6 +160,7 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     if is_in_slices and counted and numbers.get("work_seconds"):
         overall = counted / numbers["work_seconds"]
     wal, syncs = written(summary), numbers.get("work_wal_syncs")
+    wal_block = int(_number(summary["settings"].get("wal_block_size", "")) or 8192)
     logged = wal and max(1.0, overall * wal.seconds)
     cpu, of_cpu = numbers.get("work_cpu_seconds"), numbers.get("work_cpu_transactions")
     if counted and of_cpu == counted and numbers.get("work_seconds"):
@@ -162,14 +172,15 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
         data_block=summary["page_size"],
         seconds=seconds,
         transactions=transactions,
+        overall_tps=overall,
         shared_buffers=server_buffers(summary),
-        wal_block=int(_number(summary["settings"].get("wal_block_size", "")) or 8192),
+        wal_block=wal_block,
         clients=round(clients) if clients else None,
         processors=round(numbers["processors"]) if numbers.get("processors") else None,
         cpu_each=cpu / of_cpu if cpu and of_cpu else None,
         host_busy_share=numbers.get("work_host_busy_share"),
         memory=round(numbers["host_memory_bytes"]) if numbers.get("host_memory_bytes") else None,
-        wal_bytes_each=wal.growth_bytes / logged if wal and logged else None,
+        wal_bytes_each=logged_bytes(wal, wal_block) / logged if wal and logged else None,
         wal_records_each=wal.records / logged if wal and logged else None,
         images_each=wal.images / logged if wal and logged else None,
         image_bytes=wal.image_bytes / wal.images if wal and wal.images and wal.image_bytes else None,

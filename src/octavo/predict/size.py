@@ -65,6 +65,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
     """A server whose caches hold the same part of the relations as the predicted one's: they are smaller where a page
     holds fewer rows. `cycle`: seconds between checkpoints of the predicted server; None: where the trace has them, or
     none."""
+    first, _ = trace.summary["times"] or (0, 1)
     interval: float | None = None
     if cycle is not None and not size.is_as_recorded:
         interval = traced_seconds(trace, size, cycle) if size.has_checkpoints else middle(trace)
@@ -86,6 +87,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
         dirty_background=size.dirty_background,
         **background(trace.summary),
         checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
+        checkpoint_from=first,
         **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),
     )
     return _at_its_pace(found, size)
@@ -122,9 +124,9 @@ def traced_seconds(trace: Recorded, size: Size, cycle: float) -> float:
 
 def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
     """The WAL that passes through the page cache: bytes per second without images, as in the trace, and bytes per image
-    at this size. Without page changes no images are simulated. Where caches are made smaller instead of data larger,
-    less WAL is kept. A transaction's WAL does not change: with four times the data a second of the trace is four of the
-    server's, and a byte in the simulated caches stands for four.
+    at this size. Without page changes, or with full_page_writes off, no images are simulated. Where caches are made
+    smaller instead of data larger, less WAL is kept. A transaction's WAL does not change: with four times the data a
+    second of the trace is four of the server's, and a byte in the simulated caches stands for four.
     """
     growth = shrunk / size.data_factor
     if trace.wal_bytes_each is None or not trace.writes_wal:
@@ -138,7 +140,7 @@ def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> 
         cycles = _SPARE * (1 + float(told["checkpoint_completion_target"]))
         kept = min(kept, max(parse_size(told["min_wal_size"]), round(cycles * logged * cycle)))
     found = {"log_rate": logged / growth, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
-    if not trace.has_changes:
+    if not trace.has_changes or not trace.logs_images:
         return found
     fill = LIKELY_FILL if trace.image_bytes is None else min(1.0, trace.image_bytes / trace.data_block)
     records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,

@@ -8,6 +8,8 @@ has a header of 24 bytes (xlog_internal.h). A flush writes whole WAL pages, so o
 
 from dataclasses import dataclass
 
+from octavo.trace.wal import Written
+
 LIKELY_FILL = 0.95
 """The fill of pages whose images are in the WAL, where it was not counted."""
 _PAGE_HEADER = 24
@@ -15,6 +17,12 @@ _PAGE_HEADER = 24
 _IMAGE_HEADER = 32
 # The length of the shortest record (SizeOfXLogRecord).
 _RECORD_HEADER = 24
+# Records begin at multiples of 8 bytes.
+_MOST_PADDING = 7
+# If the WAL grew by more than its records take, apart from a second of them and this part, segments were closed early.
+_INEXACT = 0.1
+# A smaller WAL page is a whole page of the page cache at the device, too (docs/experiments/oltp-blocks.md).
+_DEVICE_PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,9 @@ class Wal:
     images: float
     headers: float
     written: float
+    """Bytes that the server writes to the kernel."""
+    device_written: float
+    """Bytes that the kernel writes to the device."""
 
     @property
     def generated(self) -> float:
@@ -48,6 +59,20 @@ def image_fill(block: int, amount: float) -> float:
     0.5
     """
     return (amount - _IMAGE_HEADER) / block
+
+
+def logged_bytes(wal: Written, wal_block: int) -> float:
+    """The bytes by which the WAL grew, without the unused rest of segments that were closed early (archive_timeout,
+    pg_switch_wal). The counters of records are up to a second late.
+
+    >>> wal = Written(seconds=60.0, records=10_000, images=0, bytes=1_000_000, image_bytes=None,
+    ...               growth_bytes=1_050_000, kinds=())
+    >>> round(logged_bytes(wal, 8192))
+    1050000
+    """
+    most = (wal.bytes + _MOST_PADDING * wal.records) / (1 - _PAGE_HEADER / wal_block)
+    late = most / max(1.0, wal.seconds)
+    return wal.growth_bytes if not wal.bytes or wal.growth_bytes <= (1 + _INEXACT) * most + late else most
 
 
 def without_headers(generated: float, wal_block: int) -> float:
@@ -76,5 +101,15 @@ def wal_of(records: float, images: float, block: int, fill: float, wal_block: in
     """
     stream = records + images * image_bytes(block, fill)
     generated = stream / (1 - _PAGE_HEADER / wal_block)
-    flushed = 0.0 if commits_a_sync is None or stream <= 0 else wal_block / commits_a_sync
-    return Wal(records, stream - records, generated - stream, generated + flushed)
+    flushes = 0.0 if commits_a_sync is None or stream <= 0 else 1 / commits_a_sync
+    written, to_device = (generated + flushes * page for page in (wal_block, device_page(wal_block)))
+    return Wal(records, stream - records, generated - stream, written, to_device)
+
+
+def device_page(wal_block: int) -> int:
+    """Bytes that are written to the device for a WAL page.
+
+    >>> device_page(1024), device_page(8192)
+    (4096, 8192)
+    """
+    return max(wal_block, _DEVICE_PAGE)

@@ -37,9 +37,9 @@ class SimulatedServer:
     one ("concentrated") or each in turn ("spread"); otherwise it is "merged". The kernel writes back above
     `dirty_background` (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`.
     `dirty_expire`, the background writer's delay and the checkpoint interval (None: where the trace has checkpoints)
-    are microseconds of the trace. Each round of the background writer scans at least 1 / `writer_rounds` of the
-    buffers. The WAL that passes through the page cache is `log_rate` bytes per second and `log_image` bytes per
-    full-page image, in recycled files of `log_kept` bytes.
+    are microseconds of the trace; the first interval begins at `checkpoint_from`. Each round of the background writer
+    scans at least 1 / `writer_rounds` of the buffers. The WAL that passes through the page cache is `log_rate` bytes
+    per second and `log_image` bytes per full-page image, in recycled files of `log_kept` bytes.
     """
 
     data_block: int
@@ -60,6 +60,7 @@ class SimulatedServer:
     writer_pages: int = 100
     writer_multiplier: float = 2.0
     checkpoint_interval: int | None = None
+    checkpoint_from: int = 0
     log_rate: float = 0.0
     log_image: float = 0.0
     log_kept: int = 1 << 30
@@ -166,6 +167,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
                 f"--memory {format_size(memory)} has no room for a page cache beside shared_buffers of "
                 f"{human_size(size)}; increase --memory"
             )
+    first, _ = summary["times"] or (0, 0)
     points = [
         SimulatedServer(
             data_block=block,
@@ -180,6 +182,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
             readahead=readahead,
             **background(summary),
             checkpoint_interval=None if request.checkpoint is None else round(request.checkpoint * 1e6),
+            checkpoint_from=first,
         )
         for block in request.data_blocks or (own,)
         for layout in (("merged",) if block >= own else ("concentrated", "spread"))

@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.errors import UsageError
+from octavo.hugepages.savings import table_bytes
 from octavo.predict.assumptions import Assumptions, Variation, intervals, variations
 from octavo.predict.device import Device, device_of
 from octavo.predict.five_minutes import Prices, break_even
 from octavo.predict.layout import growth, growth_of_all, most_key, row_bytes, troubles
 from octavo.predict.memory import memory_of
 from octavo.predict.queueing import Station, throughput
-from octavo.predict.wal import image_bytes, record_bytes, wal_of
+from octavo.predict.wal import image_bytes, logged_bytes, record_bytes, wal_of
 from octavo.predict.what_if import WhatIf, what_if
 from octavo.trace.core_types import Relation
+from octavo.trace.wal import Written
 
 SIZES = [1024 << power for power in range(6)]
 
@@ -72,12 +74,27 @@ def test_rows_and_keys_that_would_not_fit_are_named() -> None:
     assert "chunks" in troubles([relation("t", blocks=1000, tuples=4000)], 8192, 4096)[0]
 
 
+def test_few_pages_do_not_show_how_long_rows_are() -> None:
+    """A sequence, a table of one row, the catalog's databases, an index of three entries."""
+    few = [relation("S", blocks=1, tuples=1), relation(blocks=1, tuples=1), relation(blocks=1, tuples=5)]
+    few.append(relation("i", blocks=2, tuples=3))
+    assert not troubles(few, 8192, 1024) and all(row_bytes(one, 8192) is None for one in few)
+    assert "exceed" in troubles([relation(blocks=8, tuples=8)], 8192, 1024)[0]
+
+
 @pytest.mark.parametrize(("block", "megabytes"), [(1024, 1275), (32768, 1067)])
 def test_descriptors_are_what_a_server_was_seen_to_map(block: int, megabytes: int) -> None:
     found = memory_of(1024**3, block, 0)
     # About 36 MB exist whatever the buffers are.
     assert found.descriptors / 1024**2 + 1024 + 36 == pytest.approx(megabytes, abs=3)
     assert memory_of(1024**3, block, 100).page_tables_huge < memory_of(1024**3, block, 100).page_tables / 100
+
+
+@pytest.mark.parametrize(("kernel_page", "huge"), [(4096, 2), (16384, 32), (65536, 512)])
+def test_huge_pages_are_those_of_the_kernel_page(kernel_page: int, huge: int) -> None:
+    found = memory_of(12 * 1024**3, 8192, 1, kernel_page)
+    mapped = found.shared_buffers + found.descriptors
+    assert found.page_tables_huge == table_bytes(mapped, huge * 1024**2, kernel_page)
 
 
 @pytest.mark.parametrize("clients", [1, 2, 7, 50])
@@ -115,7 +132,20 @@ def test_wal_is_taken_apart_and_put_together_again() -> None:
     assert again.generated == pytest.approx(generated)
     assert again.written == pytest.approx(generated + 2048)
     assert wal_of(records, images, block, fill, 1024, 4.0).headers > again.headers
+    assert again.device_written == again.written
+    small = wal_of(records, images, block, fill, 1024, 4.0)
+    assert small.written - small.generated == pytest.approx(256)
+    assert small.device_written - small.generated == pytest.approx(1024)  # a page of 4 kB for each flush
     assert record_bytes(100.0, 8192, 5.0, 8192, 1.0, 3.0) == 72  # more images than fit: records have headers at least
+
+
+def test_the_rest_of_a_segment_that_was_closed_early_is_no_wal() -> None:
+    """archive_timeout closes a segment of 16 MB that has 1 MB of records."""
+    wal = Written(60.0, 10_000, 0, 1_000_000, None, 16 * 1024**2, ())
+    assert logged_bytes(wal, 8192) == pytest.approx(1_070_000 / (1 - 24 / 8192))
+    busy = replace(wal, seconds=2.0, growth_bytes=1_600_000)  # the counters are a second late
+    assert logged_bytes(busy, 8192) == 1_600_000
+    assert logged_bytes(replace(wal, bytes=0), 8192) == 16 * 1024**2  # a standby counts none
 
 
 # docs/experiments/oltp-blocks.md, "WAL written against generated": small, 0.8 kB of WAL a transaction, 8 clients.

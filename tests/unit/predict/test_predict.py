@@ -11,11 +11,14 @@ from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
+from octavo.predict import layout
 from octavo.predict.five_minutes import Prices
+from octavo.predict.layout import row_bytes
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
 from octavo.predict.what_if import WhatIf
 from octavo.trace import files
+from octavo.trace.core_types import Relation
 
 
 def test_evenly_read_rows_miss_as_often_at_every_size(tmp_path: Path) -> None:
@@ -68,6 +71,14 @@ def test_the_recorded_speed_comes_out_at_the_recorded_size(tmp_path: Path) -> No
         path = made(tmp_path / f"{writes}.octrace", writes=writes)
         found = by_block(predict(Request(path, checkpoint=20.0 if writes else None)))
         assert found[8192]["tps"]["value"] == pytest.approx(1000, rel=0.001)
+
+
+def test_the_recorded_speed_is_not_that_with_probes(tmp_path: Path) -> None:
+    """In slices 20,000 transactions in 19 s, with the pauses 30,000 in 20 s."""
+    facts = {"work_transactions": 30_000, "work_lookups": 30_000}
+    document = predict(Request(made(tmp_path / "t.octrace", pause=True, facts=facts)))
+    assert document["recorded"]["tps"] == pytest.approx(20_000 / 19, rel=0.001)
+    assert by_block(document)[8192]["tps"]["value"] == pytest.approx(1500, rel=0.001)
 
 
 def test_a_faster_device_than_the_recorded_one_is_faster(tmp_path: Path) -> None:
@@ -154,11 +165,25 @@ def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_a_later_version_of_the_format_is_refused_with_3(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
-    damaged = bytearray(path.read_bytes())
-    damaged[4] = 99
-    path.write_bytes(bytes(damaged))
+    later = bytearray(path.read_bytes())
+    later[4] = 99
+    later[32:36] = _crc32c(later[:32]).to_bytes(4, "little")
+    path.write_bytes(later)
     result = CliRunner().invoke(app, ["predict", str(path)])
     assert isinstance(result.exception, HostError) and result.exception.exit_code == 3
+    assert "unsupported trace format version 99" in str(result.exception) and "record again" in str(result.exception)
+    with pytest.raises(UsageError, match="cannot be read"):  # the name is no version of the format
+        predict(Request(tmp_path / "version.octrace"))
+
+
+def _crc32c(header: bytes) -> int:
+    """The checksum of a frame's header (RFC 3720, appendix B.4)."""
+    found = 0xFFFFFFFF
+    for byte in header:
+        found ^= byte
+        for _ in range(8):
+            found = found >> 1 ^ (0x82F63B78 if found & 1 else 0)
+    return found ^ 0xFFFFFFFF
 
 
 def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
@@ -210,6 +235,20 @@ def test_reads_from_a_probed_device_take_the_cpu_that_was_probed(tmp_path: Path)
     assert cpu == pytest.approx(2.0 * (30 - 10) * (reads[1] - reads[0]), rel=0.01)
     said = [any("the CPU time of a read" in line for line in one["limitations"]) for one in (much, unknown)]
     assert said == [False, True]
+
+
+def test_many_relations_are_not_measured_for_every_assumption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has thousands of relations: their sizes are computed once for each simulated server."""
+    asked = list[int]()
+
+    def counted(one: Relation, block: int) -> tuple[float, float, float] | None:
+        asked.append(block)
+        return row_bytes(one, block)
+
+    monkeypatch.setattr(layout, "row_bytes", counted)
+    found = by_block(predict(Request(made(tmp_path / "t.octrace"), (4096,))))
+    assert found[4096]["database_bytes"]["value"] == pytest.approx(4000 * BLOCK * 61 / 60, rel=0.001)
+    assert 0 < len(asked) < 60
 
 
 def test_names_in_a_page_are_escaped(tmp_path: Path) -> None:

@@ -200,6 +200,24 @@ def test_transactions_are_those_that_committed_in_each_stretch(tmp_path: Path, t
     assert images == pytest.approx(4_000 * -math.expm1(-seen / 4_000) / 2_000, rel=0.05)
 
 
+def test_a_server_without_full_page_writes_logs_no_images_at_any_size(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True, settings={"full_page_writes": "off"})
+    document = predict(Request(path, (4096, BLOCK), checkpoint=20.0))
+    for figures in by_block(document).values():
+        assert figures["full_page_images_per_transaction"]["value"] == 0
+        assert figures["wal_image_bytes_per_transaction"]["high"] == 0
+    changes = [one["change"] for one in document["recommendation"]["cheaper"]]
+    assert changes and not {"wal_compression", "checkpoints half as often"} & {*changes}
+
+
+@pytest.mark.parametrize("compression", ["off", "lz4"])
+def test_fewer_checkpoints_are_an_alternative_to_compression_and_with_it(tmp_path: Path, compression: str) -> None:
+    path = made(tmp_path / "t.octrace", writes=True, settings={"wal_compression": compression})
+    cheaper = predict(Request(path, (BLOCK,), checkpoint=20.0))["recommendation"]["cheaper"]
+    changes = {one["change"] for one in cheaper}
+    assert "checkpoints half as often" in changes and ("wal_compression" in changes) == (compression == "off")
+
+
 def test_images_follow_the_transactions_that_were_counted(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", writes=True, before=0)
     asked = Request(path, (BLOCK,), checkpoint=20.0, until_checkpoint=True, transactions={BLOCK: 4_000.0})

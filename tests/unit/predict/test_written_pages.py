@@ -17,6 +17,7 @@ from octavo.predict.recorded import recorded
 from octavo.predict.simulation import simulate
 from octavo.predict.size import Size, simulated_server
 from octavo.predict.what_if import WhatIf
+from octavo.trace import files
 
 
 def test_the_kernel_writes_of_more_data_what_it_writes_of_as_much(
@@ -184,4 +185,13 @@ def test_a_part_of_a_checkpoint_cycle_is_not_taken_for_a_whole_one(tmp_path: Pat
     """Of 20 s two cycles of 8 s are whole; in each the 8,000 transactions change all of 900 pages."""
     path = made(tmp_path / "t.octrace", writes=True, pages=900)
     found = by_block(predict(Request(path, (BLOCK,), memory=64 * MB, checkpoint=8.0)))[BLOCK]
+    assert found["checkpoint_bytes_per_transaction"]["value"] == pytest.approx(900 * BLOCK / 8000, rel=0.06)
+
+
+def test_checkpoint_cycles_begin_with_the_first_access_of_a_part(tmp_path: Path) -> None:
+    """From 5 s on; in each cycle of 8 s the 8,000 transactions change all of 900 pages."""
+    whole = made(tmp_path / "t.octrace", writes=True, pages=900, facts={"work_lookups": 20_000})
+    files.cut(whole, tmp_path / "part", 5.0, None, None)
+    found = by_block(predict(Request(tmp_path / "part", (BLOCK,), memory=64 * MB, checkpoint=8.0)))[BLOCK]
+    assert found["full_page_images_per_transaction"]["value"] == pytest.approx(900 / 8000, rel=0.06)
     assert found["checkpoint_bytes_per_transaction"]["value"] == pytest.approx(900 * BLOCK / 8000, rel=0.06)

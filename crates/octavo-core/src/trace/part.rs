@@ -18,8 +18,8 @@ const BEFORE: &str = "checkpoint_";
 /// The property with the file number, in a part that contains the accesses of only one.
 const CUT_RELATION: &str = "cut_relation";
 
-/// Writes a part of a trace. Facts are kept; events and WAL only if their time is, and facts on the time before the
-/// trace only if its beginning is. Times are unchanged. What is missing in the source is written as lost, and returned.
+/// Writes a part of a trace. Facts are kept; events, pauses and WAL only if their whole time is, and facts on the time
+/// before the trace only if its beginning is. Times are unchanged. What is missing in the source is written as lost, and returned.
 ///
 /// # Errors
 /// An error in reading or writing.
@@ -47,6 +47,10 @@ pub fn cut<R: Read, W: Write>(
             Item::Facts(facts) => {
                 for fact in facts {
                     let keep = match &fact {
+                        // A pause that nothing follows is no part of the time between accesses.
+                        Fact::Event(event) if event.kind == EventKind::Pause => {
+                            keeps(event.time) && keeps(event.time.saturating_add(event.count))
+                        }
                         Fact::Event(event) => keeps(event.time),
                         Fact::Wal(wal) => wal.from >= part.from && wal.until <= part.until,
                         Fact::Property(name, _) => part.from == 0 || !name.starts_with(BEFORE),
@@ -100,7 +104,7 @@ pub fn cut<R: Read, W: Write>(
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{summarize, test_trace::traced},
+        super::{Access, summarize, test_trace::traced},
         *,
     };
 
@@ -115,6 +119,39 @@ mod tests {
         let create = |size: u32| Writer::new(Vec::new(), size.into());
         let (writer, _) = cut(&mut Reader::new(&bytes[..]), create, part, &mut |_| true).unwrap();
         assert_eq!(writer.finish().unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_part_that_ends_in_a_pause_has_none() {
+        let mut writer = Writer::new(Vec::new(), 4096).unwrap();
+        let access = |time| Access {
+            time,
+            ..Access::default()
+        };
+        writer.push(&access(10)).unwrap();
+        writer.flush().unwrap();
+        let pause = Event {
+            time: 10,
+            kind: EventKind::Pause,
+            count: 20,
+        };
+        writer.fact(&Fact::Event(pause)).unwrap();
+        writer.push(&access(30)).unwrap();
+        let bytes = writer.finish().unwrap();
+        let pauses = |until| {
+            let part = Part {
+                from: 0,
+                until,
+                relation: None,
+            };
+            let create = |size: u32| Writer::new(Vec::new(), size.into());
+            let (writer, _) =
+                cut(&mut Reader::new(&bytes[..]), create, part, &mut |_| true).unwrap();
+            let found = writer.finish().unwrap();
+            let found = summarize(&mut Reader::new(&found[..]), &mut |_| true).unwrap();
+            found.events.get(&EventKind::Pause).copied()
+        };
+        assert_eq!((pauses(30), pauses(31)), (None, Some((1, 20))));
     }
 
     #[test]

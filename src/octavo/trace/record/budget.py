@@ -16,7 +16,8 @@ FIRST_SLOWDOWN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Lookups per second, the share of the processors that probes would use, and the share of the time to record."""
+    """Lookups per second, the share of the busy processors that probes would use, and the share of the time to
+    record."""
 
     lookups: float
     share: float
@@ -24,7 +25,7 @@ class Cost:
 
     @property
     def slower(self) -> float:
-        """How much slower a server that needs all processors would be with probes, as a fraction.
+        """How much slower sessions that are busy all the time would be with probes, as a fraction.
 
         >>> Cost(0.0, 1.0, 0.05).slower
         0.5
@@ -32,8 +33,18 @@ class Cost:
         return self.share / (1 + self.share)
 
 
-def cost_of(before: AccessCounters, after: AccessCounters, processors: int, most_overhead: float | None) -> Cost:
-    """Estimates the cost from the server's counters at two times.
+def busy_processors(processors: int, sessions: float) -> float:
+    """How many processors so many active sessions keep busy, at most. A few sessions are slowed down by their own
+    probes, however many processors the host has.
+
+    >>> busy_processors(64, 2.0), busy_processors(2, 8.0), busy_processors(2, 0.1)
+    (2.0, 2, 1.0)
+    """
+    return min(processors, max(1.0, sessions))
+
+
+def cost_of(before: AccessCounters, after: AccessCounters, processors: float, most_overhead: float | None) -> Cost:
+    """Estimates the cost from the server's counters at two times, and the processors that it keeps busy.
 
     >>> one, two = AccessCounters(0.0, 0, 0, 0, 0), AccessCounters(1.0, 30_000, 0, 0, 0)
     >>> cost = cost_of(one, two, 2, 0.05)

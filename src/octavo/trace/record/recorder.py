@@ -26,6 +26,7 @@ from octavo.trace.record.budget import (
     SLICE_SECONDS,
     Cost,
     Speed,
+    busy_processors,
     cost_of,
     idle_seconds,
     slice_seconds,
@@ -40,9 +41,9 @@ from octavo.trace.record.probes import (
     refuse_other_servers,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import counted, microseconds_since, write_facts, write_transactions
+from octavo.trace.record.server import counted, microseconds_since, unhurried, write_facts, write_transactions
 from octavo.trace.record.wal import WalMeter
-from octavo.trace.record.work import describe, describe_cpu, work_of
+from octavo.trace.record.work import active_sessions, describe, describe_cpu, work_of
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
@@ -102,7 +103,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     connection = connect(request.dsn, "octavo trace", _COUNTERS_SINCE if request.counters else OLDEST)
     try:
         target, server = target_of(connection)
-        target = replace(target, query=patient(target.query))
+        target = replace(target, query=patient(unhurried(connection, target.query)))
         if request.counters:
             return _record_counters(request, connection, target, int(server["data_block"]), say)
         if target.postmaster is None:
@@ -142,7 +143,8 @@ def _record_probes(
     before, work = counted(target.query), work_of(target.query, target.version)
     time.sleep(_LOOK_SECONDS)
     without_probes = work_of(target.query, target.version)
-    cost = cost_of(before, counted(target.query), len(os.sched_getaffinity(0)), request.most_overhead)
+    busy = busy_processors(len(os.sched_getaffinity(0)), active_sessions(work, without_probes))
+    cost = cost_of(before, counted(target.query), busy, request.most_overhead)
     say(_forecast(cost, request))
     writer = _new_trace(request.out, data_block)
     began = time.monotonic_ns()
@@ -240,7 +242,8 @@ def _new_trace(path: Path, page_size: int) -> _core.TraceWriter:
 
 
 def _forecast(cost: Cost, request: RecordingRequest) -> str:
-    text = f"{cost.lookups:,.0f} page accesses a second: probes take about {100 * cost.share:.2g} % of the processors"
+    share = f"{100 * cost.share:.2g} % of the processors in use"
+    text = f"{cost.lookups:,.0f} page accesses a second: probes take about {share}"
     if cost.duty >= 1:
         return f"{text}; all of the time is recorded"
     assert request.most_overhead is not None

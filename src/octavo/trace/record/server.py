@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from psycopg.errors import LockNotAvailable, QueryCanceled
+
 from octavo import _core
+from octavo.errors import HostError
 from octavo.host.block_devices import readahead_file
 from octavo.instruments.target import Rows, Target
+from octavo.postgres import sql
+from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.text import one_line
 
 # The server's settings that affect its caches and its WAL; none contains a name, a path or a secret.
 SETTINGS = (
@@ -20,6 +26,9 @@ SETTINGS = (
     "synchronize_seqscans", "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "huge_pages",
     "max_connections", "data_checksums", "wal_log_hints", "wal_level", "min_wal_size", "wal_segment_size",
 )  # fmt: skip
+_RELATIONS = "traced_relations"
+# For the sizes of all relations: each is read from the filesystem, and waits for who has the relation locked.
+_LIMITS = SessionLimits(statement_timeout="30s", lock_timeout="5s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,25 @@ class AccessCounters:
 def microseconds_since(began: int) -> int:
     """Microseconds, as in a trace, since `began` in nanoseconds of the monotonic clock."""
     return (time.monotonic_ns() - began) // 1000
+
+
+def unhurried(connection: UsersConnection, query: Callable[[str], Rows]) -> Callable[[str], Rows]:
+    """The same queries, with more time for the sizes of all relations than for the others. Raises HostError if that is
+    not enough."""
+
+    def rows(name: str) -> Rows:
+        if name != _RELATIONS:
+            return query(name)
+        try:
+            with limited(connection, _LIMITS):
+                return connection.execute(sql.load(name, connection.info.server_version).encode()).fetchall()
+        except (LockNotAvailable, QueryCanceled) as error:
+            raise HostError(
+                f"the sizes of the relations cannot be read: {one_line(error)}; record again when no relation is "
+                "locked exclusively (pg_locks)"
+            ) from error
+
+    return rows
 
 
 def counted(query: Callable[[str], Rows]) -> AccessCounters:
@@ -77,7 +105,7 @@ def write_facts(writer: _core.TraceWriter, target: Target, *, names: bool, sourc
     for name in SETTINGS:
         if known.get(name) is not None:
             writer.setting(name, str(known[name]))
-    for row in query("traced_relations"):
+    for row in query(_RELATIONS):
         if row["relation"] is None or row["blocks"] is None:
             continue  # dropped while the query ran
         numbers: dict[str, Any] = {name: min(int(row[name] or 0), 2**32 - 1) for name in ("tuple_bytes", "fillfactor")}

@@ -53,6 +53,12 @@ def cpu_between(before: WorkCounters, after: WorkCounters, postmaster: int) -> f
     return sum(growth(tables[0], tables[1], lambda process: process.all_cpu).values())
 
 
+def active_sessions(before: WorkCounters, after: WorkCounters) -> float:
+    """How many sessions were active or in a transaction, on average; 0 where it is not counted."""
+    seconds = after.counters.get("session_seconds", 0.0) - before.counters.get("session_seconds", 0.0)
+    return max(0.0, seconds) / max(1e-3, after.at - before.at)
+
+
 def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounters) -> None:
     """Writes the differences, except CPU, which `describe_cpu` writes."""
     differences = {

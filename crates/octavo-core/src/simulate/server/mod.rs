@@ -69,8 +69,13 @@ pub enum Checkpoints {
     /// At the times in the trace.
     #[default]
     Recorded,
-    /// At this interval in microseconds (checkpoint_timeout), and not at the times in the trace.
-    Every(u64),
+    /// Regularly (checkpoint_timeout), and not at the times in the trace. In microseconds.
+    Every {
+        /// From the begin of a cycle to its checkpoint.
+        interval: u64,
+        /// The begin of the first cycle on the trace's clock.
+        from: u64,
+    },
 }
 
 /// A server with blocks of one size.
@@ -193,8 +198,8 @@ impl Server {
     pub fn writing(mut self, writer: WriterSettings, checkpoints: Checkpoints) -> Self {
         self.writer = Some(BackgroundWriter::new(writer));
         self.checkpoints = checkpoints;
-        if let Checkpoints::Every(interval) = checkpoints {
-            self.next_checkpoint = interval.max(1);
+        if let Checkpoints::Every { interval, from } = checkpoints {
+            self.next_checkpoint = from.saturating_add(interval.max(1));
         }
         self
     }
@@ -312,12 +317,14 @@ impl Server {
                 self.snapshots.push(self.snapshot(mark));
             }
         }
-        if let Checkpoints::Every(interval) = self.checkpoints {
+        if let Checkpoints::Every { interval, from } = self.checkpoints {
             if time >= self.next_checkpoint {
                 self.checkpoint();
-                self.next_checkpoint = (time / interval.max(1))
+                let interval = interval.max(1);
+                self.next_checkpoint = (time.saturating_sub(from) / interval)
                     .saturating_add(1)
-                    .saturating_mul(interval.max(1));
+                    .saturating_mul(interval)
+                    .saturating_add(from);
             }
         }
         self.write_ahead(time);

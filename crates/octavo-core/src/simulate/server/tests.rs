@@ -298,23 +298,26 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
         scale: 1,
     };
     let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
-    let found = after(
-        one.writing(writer, Checkpoints::Every(30 * second)),
-        &accesses,
-    );
+    let every = |interval: u64, from: u64| Checkpoints::Every {
+        interval: interval * second,
+        from: from * second,
+    };
+    let found = after(one.writing(writer, every(30, 0)), &accesses);
     let counts = found.buffers().counts();
     // At 30, 60 and 90 s; the first change, and the first one after each checkpoint, has a page image.
     assert_eq!((counts.checkpoint_writes, counts.full_page_images), (3, 4));
     assert_eq!(found.kernel().unwrap().device().writes, 3);
+    // Of a part of a trace: at 75 s, and neither at its begin nor at 60 and 90 s.
+    let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
+    let found = after(one.writing(writer, every(30, 45)), &accesses[88..]);
+    let counts = found.buffers().counts();
+    assert_eq!((counts.checkpoint_writes, counts.full_page_images), (1, 2));
     // Evicted by others and not written by any checkpoint: the kernel writes it when it has been dirty for 30 s.
     let mut evicted = vec![at(0, 50, Kind::Read), at(0, 50, Kind::Change)];
     evicted.extend((100..200).map(|block| at(1, block, Kind::Read)));
     evicted.extend((2..45).map(|turn| at(turn, 300, Kind::Read)));
     let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
-    let found = after(
-        one.writing(writer, Checkpoints::Every(1000 * second)),
-        &evicted,
-    );
+    let found = after(one.writing(writer, every(1000, 0)), &evicted);
     assert_eq!(found.requests().writes, 1);
     assert_eq!(found.kernel().unwrap().device().writes, 1);
 }
