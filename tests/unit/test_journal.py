@@ -267,3 +267,78 @@ def test_a_journal_that_was_taken_for_a_dead_ones_is_begun_anew(home: Path, monk
         assert len(taken) == 1
         assert journal.path.exists()
     assert list((home / "journal").iterdir()) == []
+
+
+def test_a_note_that_a_full_disk_refuses_is_no_error_at_the_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal()
+    number = journal.record("directory", path=str(home / "scratch"))
+    with Path("/dev/full").open("a") as full, monkeypatch.context() as patched:
+        patched.setattr(journal, "_file", full)
+        with journal:
+            journal.done(number)
+        assert full.closed
+        assert list((home / "journal").iterdir()) == []
+    with journal:  # closes its own file
+        pass
+
+
+def dead(home: Path, name: str, *entries: dict[str, object]) -> Path:
+    """The journal of a killed process."""
+    (home / "journal").mkdir(exist_ok=True)
+    path = home / "journal" / f"{name}.jsonl"
+    path.write_text("".join(json.dumps({"number": at, **one}) + "\n" for at, one in enumerate(entries, 1)))
+    return path
+
+
+def test_a_journal_that_cannot_be_shortened_stays_and_hinders_no_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    scratches = [home / "one", home / "two"]
+    for scratch in scratches:
+        scratch.mkdir()
+    first = dead(home, "a", {"kind": "directory", "path": str(scratches[0])}, {"kind": "of a later version"})
+    second = dead(home, "b", {"kind": "directory", "path": str(scratches[1])})
+    content = first.read_text()
+    monkeypatch.setattr("octavo.host.journal.replace_file", full)
+    assert [one.what for one in restore()] == ["put back", "failed", "put back"]
+    assert not any(scratch.exists() for scratch in scratches)
+    assert (first.read_text(), second.exists()) == (content, False)
+
+
+@pytest.mark.parametrize(("on_the_way", "what"), [("file", []), ("x" * 300, ["failed"])])
+def test_a_directory_that_can_no_longer_be_there_hinders_nothing_else(
+    home: Path, on_the_way: str, what: list[str]
+) -> None:
+    scratch = home / "scratch"
+    scratch.mkdir()
+    (home / "file").touch()
+    dead(home, "a", {"kind": "directory", "path": str(home / on_the_way / "data")})
+    dead(home, "b", {"kind": "directory", "path": str(scratch)})
+    assert [one.what for one in restore()] == [*what, "put back"]
+    assert not scratch.exists()
+
+
+def test_a_journal_that_another_command_has_shortened_meanwhile_is_not_replayed_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = home / "scratch"
+    scratch.mkdir()
+    path = dead(home, "a", {"kind": "directory", "path": str(scratch)}, {"kind": "of a later version"})
+    lock = fcntl.flock
+    waiting: list[str] = []
+
+    def late(file: Any, operation: int) -> None:
+        if not waiting:
+            waiting.append("")
+            waiting.extend(one.what for one in restore())
+            scratch.mkdir()  # that is a third command's
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert restore() == []
+    assert waiting == ["", "put back", "failed"]
+    assert scratch.exists()
+    assert len(path.read_text().splitlines()) == 1

@@ -100,7 +100,8 @@ class Journal:
             end(identity, signal.SIGQUIT)
         if not self._open:  # else the next command tries again
             self.path.unlink(missing_ok=True)
-        self._file.close()
+        with suppress(OSError):  # a note of `done` that a full disk has refused
+            self._file.close()
 
     def record(self, kind: str, **facts: Any) -> int:
         """Writes an entry to disk before the change that it describes is made. Returns its number, for `done`."""
@@ -220,16 +221,23 @@ def _restore_one(path: Path, directory: int) -> list[Undone]:
         if state != "ours":
             still = f"could not replay {path}: its owner is dead, but a process holds its lock; will be tried again"
             return [Undone("failed", still)] if state == "held" else []
-        try:
-            os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:  # another command has replayed it since it was opened
+        if not _is_still(path.name, directory, descriptor):  # another command has replayed it since it was opened
             return []
         reported, failed = _replay(path, file)
         if failed:
-            _keep(path, failed)
+            with suppress(OSError):  # on a full disk the whole journal stays: to undo it twice is harmless
+                _keep(path, failed)
         else:
             path.unlink(missing_ok=True)
         return reported
+
+
+def _is_still(name: str, directory: int, descriptor: int) -> bool:
+    """Whether the open file still has this name."""
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=directory, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _not_ours(facts: os.stat_result) -> str | None:
@@ -359,7 +367,7 @@ def _replay(path: Path, file: IO[str]) -> tuple[list[Undone], list[Entry]]:
 def _is_ours(entry: Entry) -> bool:
     try:
         state_path(entry.get("path"))
-    except OctavoError:
+    except (OctavoError, OSError):
         return False
     return True
 
