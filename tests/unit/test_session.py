@@ -9,7 +9,9 @@ from tests.unit.plans import small_plan
 from octavo import workloads
 from octavo.errors import UsageError
 from octavo.host import lock
+from octavo.host.checks.base import CheckFinding
 from octavo.lab import session
+from octavo.lab.estimate import RunEstimate
 from octavo.lab.events import Event
 from octavo.lab.run_record import pinned_and_varying
 from octavo.lab.session import resume_run
@@ -64,6 +66,34 @@ def test_what_cannot_go_on_keeps_its_plan_and_its_status(
         resume_run("one", told.append, budget="3h", retry=retry)
     assert "\n" not in str(caught.value)
     assert store.run("one") == before
+
+
+def test_a_run_with_other_builds_has_ended_when_it_had(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OtherBuilds:
+        builds: tuple[()] = ()
+
+        def __init__(self, *_: object) -> None: ...
+
+        def cannot_run(self, _: object) -> None: ...
+
+        def prepare_builds(self, _: object) -> None: ...
+
+        def close(self) -> None: ...
+
+    def needs(*_: object) -> RunEstimate:
+        return RunEstimate((), 0, 0, 0.0, 0, 0, False, 0.0, 0.0)
+
+    def quiet(*_: object, **__: object) -> list[CheckFinding]:
+        return []
+
+    fakes = {"host_facts": here, "PostgresBench": OtherBuilds, "estimate": needs, "check_host": quiet}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(session, name, fake)
+    add_run(store, {**HERE, "builds": [{"name": "another"}]}, "failed")
+    told: list[Event] = []
+    with pytest.raises(UsageError, match="began with another builds"):
+        resume_run("one", told.append)
+    assert (store.run("one").status, store.run("one").ended) == ("failed", 1.0)
 
 
 def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

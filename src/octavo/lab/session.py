@@ -150,8 +150,9 @@ def _work(
             # A run that may not be resumed here stays unchanged.
             refused = isinstance(error, UsageError) and _has_begun(record)
             status = "interrupted" if interrupted else record.status if refused else "failed"
+            ended = record.ended if refused else time.time()
             if not isinstance(error, StoreAwayError):
-                store.set_status(run, status, ended=time.time(), patience=_LAST_PATIENCE)
+                store.set_status(run, status, ended=ended, patience=_LAST_PATIENCE)
             if status == "failed" and not refused and not isinstance(error, StoreAwayError):
                 store.set_environment(run, {**store.run(run).environment, "error": one_line(error)})
         if interrupted:
