@@ -125,6 +125,17 @@ def test_a_cell_that_cannot_run_here_is_skipped_once_with_its_reason(laboratory:
     assert len(laboratory.trials()) == 3 * 4 + 1
 
 
+def test_a_cell_that_can_no_longer_run_is_reported(laboratory: Laboratory) -> None:
+    laboratory.bench.die_at = 8
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    refused = next(cell.id for cell in laboratory.cells if not cell.baseline)
+    laboratory.bench.refused = {refused: "needs root"}
+    laboratory.execute()
+    assert Notice(f"skipped {refused}: needs root") in laboratory.events
+    assert {trial.status for trial in laboratory.trials() if trial.cell == refused} == {"ok"}
+
+
 def test_cells_without_their_baseline_are_not_measured(laboratory: Laboratory) -> None:
     baseline = next(cell for cell in laboratory.cells if cell.baseline)
     laboratory.bench.refused = {baseline.id: "needs root"}

@@ -133,16 +133,19 @@ class _Session:
         self._waiting: tuple[str, ...] = ()
 
     def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Reports each cell that this host cannot run, once, and returns the others. Raises HostError if there is no
-        other."""
+        """Reports each cell that this host cannot run, or can no longer run, once, and returns the others. Raises
+        HostError if there is no other."""
         reasons = left_out(cells, self._bench.cannot_run)
-        known = {trial.cell for trial in self.trials}
+        measured = {trial.cell for trial in self.trials}
+        reported = {trial.cell for trial in self.trials if trial.status == "skipped"}
         for cell in cells:
-            if cell.id in reasons and cell.id not in known:
+            if cell.id not in reasons or cell.id in reported:
+                continue
+            if cell.id not in measured:
                 now = self._clock.now()
                 load = load_of(cell, 1, 1)
                 self._parts.add(TrialRecord(cell.id, 1, 1, 0, load, "skipped", reasons[cell.id], now, now, self._seed))
-                self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
+            self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
         refuse_nothing_left(cells, reasons)
         return [cell for cell in cells if cell.id not in reasons]
 
