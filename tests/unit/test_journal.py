@@ -232,13 +232,14 @@ def test_children_know_only_what_they_need(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_journal_that_was_never_born_is_removed(home: Path) -> None:
     """Its process was killed before the journal had its name: nothing was changed yet."""
     with Journal() as journal:
-        left, alive, other = (journal.path.with_name(name) for name in (f".{'a' * 32}", f".{'b' * 32}", ".note"))
-        for path in (left, alive, other):
+        names = (f".{'a' * 32}", f".{'c' * 16}.new", f".{'b' * 32}", ".note")
+        left, shortened, alive, other = (journal.path.with_name(name) for name in names)
+        for path in (left, shortened, alive, other):
             path.touch(0o600)
         with alive.open("ab") as locked:
             fcntl.flock(locked, fcntl.LOCK_EX)
             assert restore() == []
-            assert not left.exists()
+            assert not left.exists() and not shortened.exists()
             assert alive.exists() and other.exists(), "a live process's, and somebody's own"
 
 

@@ -41,6 +41,9 @@ _BETWEEN_HUNTS_SECONDS = 0.1
 _LOCK_PATIENCE_SECONDS = 10.0
 _BETWEEN_LOCKS_SECONDS = 0.01
 
+# What a command that was killed just then had begun: its journal, or what it kept of another one (`replace_file`).
+_UNBORN = re.compile(r"\.([0-9a-f]{32}|[0-9a-f]{16}\.new)")
+
 # More than any run writes; what is larger is no journal, and would only be read for ever.
 _LARGEST = 1 << 30
 _LONGEST_LINE = 1 << 20
@@ -165,7 +168,7 @@ def _begun(path: Path) -> IO[str]:
 
 
 def _remove_unborn(name: str, directory: int) -> None:
-    """Removes what a process that was killed just then had begun as its journal: it had changed nothing yet."""
+    """Removes a file that nothing depends on yet. If its process lives after all, that journal stays whole."""
     with suppress(OSError):  # it is gone or locked, or not for us
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
         with os.fdopen(descriptor, "rb"):
@@ -196,7 +199,7 @@ def restore() -> list[Undone]:
             return [Undone("left", f"left the journals in {path}: the directory {why}")]
         entries = [entry.name for entry in os.scandir(directory)]
         for name in entries:
-            if re.fullmatch(r"\.[0-9a-f]{32}", name):
+            if _UNBORN.fullmatch(name):
                 _remove_unborn(name, directory)
         names = sorted(name for name in entries if name.endswith(".jsonl"))
         return [reported for name in names for reported in _restore_one(path / name, directory)]
