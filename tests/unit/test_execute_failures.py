@@ -170,6 +170,19 @@ def test_a_failing_cell_does_not_end_the_run_and_is_repeated_on_request(laborato
     assert len(laboratory.trials()) == len(before) + len(again)
 
 
+def test_a_cell_that_was_valid_only_in_repeated_slices_is_repeated_on_request(laboratory: Laboratory) -> None:
+    laboratory.bench.by_turns = True
+    laboratory.bench.invalid = {2, 7}  # the control, and the compared cell when both are repeated
+    laboratory.execute()
+    before = laboratory.trials()
+    assert [trial.status for trial in before if trial.cell == before[1].cell and trial.round == 1] == ["ok", "invalid"]
+    laboratory.bench.invalid = set()
+    laboratory.execute(retry=True)
+    again = laboratory.trials()[len(before) :]
+    assert {(trial.round, trial.part) for trial in again} == {(1, 2)}
+    assert [trial.cell for trial in again] == [trial.cell for trial in before[:3]]
+
+
 def test_a_round_that_lost_its_baseline_is_repeated_whole_on_request(laboratory: Laboratory) -> None:
     baseline = next(cell for cell in laboratory.cells if cell.baseline)
     laboratory.bench.failing = {baseline.id}
