@@ -17,7 +17,8 @@ AS_FOUND = "as-found"
 
 @dataclass(frozen=True, slots=True)
 class KnobTarget:
-    """Where knobs are set: the kernel's trees, and a directory on the filesystem and device in question."""
+    """Where knobs are set: the kernel's trees, and a directory on the filesystem and device in question, which is ours
+    alone: root may write there by path."""
 
     directory: Path
     proc: Path = Path("/proc")
