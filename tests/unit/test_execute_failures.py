@@ -97,8 +97,11 @@ def test_other_conditions_go_on_and_what_was_given_up_comes_back_on_request(tmp_
     # A cell that is given up has no verdict, and no other condition is decided before the end of a fixed plan.
     assert [(event.undecided, event.decided) for event in begun] == [(2, 0), (2, 0), (2, 0), (1, 0), (1, 0)]
     laboratory.bench.too_slow = set()
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    of_other = [one for one in laboratory.trials() if condition_of[one.cell] == other]
     laboratory.execute(undecided=as_runs_are(laboratory), retry=True)
     assert rounds(slow, "ok") == {1, 2, 3, 4, 5}
+    assert [one for one in laboratory.trials() if condition_of[one.cell] == other] == of_other
     laboratory.store.close()
 
 

@@ -1,6 +1,7 @@
-"""What `--retry-failed` repeats: every round in which a cell has no valid trial gets one more part."""
+"""What is measured in one more part of an earlier round: with `--retry-failed` the cells without a valid trial, and
+always those that joined the run later."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from octavo.analysis.trials import used_trials
 from octavo.plan.cells import Cell, with_their_baselines
@@ -17,10 +18,24 @@ def cells_to_retry(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list
     their baselines. If a baseline is among them, also all cells compared with it."""
     good = {cell for _, _, cell in used_trials(trials)}
     lacking = frozenset(trial.cell for trial in _last_attempts(trials) if trial.status in ("failed", "invalid")) - good
+    return with_compared(cells, lacking, good)
+
+
+def joined_later(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> frozenset[str]:
+    """The cells without any trial in a round in which others of their condition have some: they could not run then, or
+    a later trial of an earlier round has made them undecided again."""
+    there = {trial.cell for trial in trials}
+    begun = {cell.condition for cell in cells if cell.id in there}
+    return frozenset(cell.id for cell in cells if cell.id not in there and cell.condition in begun)
+
+
+def with_compared(cells: Sequence[Cell], lacking: frozenset[str], others: Collection[str]) -> list[Cell]:
+    """The lacking cells with their baselines. If a baseline is among them, also the `others` that are compared with it:
+    a round that lost its baseline lost every comparison."""
     conditions = {cell.condition for cell in cells if cell.id in lacking and (cell.baseline or cell.control)}
-    # A round that lost its baseline lost every comparison.
-    lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
-    return with_their_baselines(cells, lacking)
+    return with_their_baselines(
+        cells, lacking | {cell.id for cell in cells if cell.condition in conditions and cell.id in others}
+    )
 
 
 def _last_attempts(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
