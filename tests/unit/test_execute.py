@@ -100,6 +100,17 @@ def test_a_resume_that_may_do_less_keeps_the_rounds_that_are_complete(laboratory
     assert {trial.attempt for trial in laboratory.trials() if trial.round == 1} == {1}
 
 
+def test_a_resume_with_less_room_keeps_the_rounds_that_are_complete(tmp_path: Path) -> None:
+    laboratory = Laboratory(tmp_path / "store.sqlite", small_plan(data_block=["2kB", "4kB", "8kB", "16kB"]))
+    laboratory.bench.die_at = 12  # two trials into the second round of ten
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.bench.room = 3  # a round now has three parts
+    laboratory.execute()
+    assert sum(trial.round == 1 for trial in laboratory.trials()) == 10
+    laboratory.store.close()
+
+
 @pytest.mark.parametrize("moment", range(0, 40, 3))
 def test_a_round_in_parts_has_each_parts_baselines_and_goes_on_where_it_was(tmp_path: Path, moment: int) -> None:
     plan = small_plan(data_block=["2kB", "4kB", "8kB", "16kB"])

@@ -14,8 +14,8 @@ from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
 from octavo.lab.given_up import GivenUpCells, without_verdict
-from octavo.lab.part import BROKEN_AFTER_SECONDS, PartRunner
-from octavo.lab.retry import cells_to_retry, joined_later, rounds_to_retry, with_compared
+from octavo.lab.part import PartRunner
+from octavo.lab.retry import cells_to_retry, rounds_to_retry, with_compared
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
@@ -186,21 +186,18 @@ class _Session:
     def run_round(self, round_number: int, cells: Sequence[Cell]) -> None:
         """Runs the missing trials of a round, part by part.
 
-        Of a round that others have followed, cells that joined the run since are measured in parts of their own, with
-        their baselines: its trials are complete, and too old to be compared with new ones.
+        A round that others have followed is complete. Cells that joined the run since are measured in further parts of
+        it, with their baselines, because its trials are too old to be compared with new ones. Its parts are not asked
+        for again: they follow from the memory and disk space of that time.
         """
-        mine = [trial for trial in self.trials if trial.round == round_number and trial.status != "skipped"]
-        late = joined_later(cells, mine) if self._is_past(round_number, mine) else frozenset[str]()
-        for part, members in enumerate(self._bench.parts([cell for cell in cells if cell.id not in late]), 1):
-            self._parts.run(round_number, part, members)
-        if late:
-            self._run_further_parts(round_number, cells, with_compared(cells, late, {trial.cell for trial in mine}))
-
-    def _is_past(self, round_number: int, trials: Sequence[TrialRecord]) -> bool:
-        """Whether a round with these trials was followed by others, and ended a while ago."""
-        followed = any(trial.round > round_number and trial.status != "skipped" for trial in self.trials)
-        ended = max((trial.ended for trial in trials), default=0.0)
-        return followed and self._clock.now() - ended > BROKEN_AFTER_SECONDS
+        if not any(trial.round > round_number and trial.status != "skipped" for trial in self.trials):
+            for part, members in enumerate(self._bench.parts(cells), 1):
+                self._parts.run(round_number, part, members)
+            return
+        there = {trial.cell for trial in self.trials if trial.round == round_number and trial.status != "skipped"}
+        again = with_compared(cells, frozenset(cell.id for cell in cells) - there, there)
+        if again and self.seconds_left(round_number, again) >= 0:
+            self._run_further_parts(round_number, cells, again)
 
     def retry(self, cells: Sequence[Cell]) -> None:
         """Repeats, for every round in which a cell has no valid trial, those cells and their baselines in one more
@@ -213,7 +210,7 @@ class _Session:
 
     def _run_further_parts(self, round_number: int, cells: Sequence[Cell], some: Sequence[Cell]) -> None:
         """Runs some of a round's cells in parts that it does not have yet."""
-        last = max(trial.part for trial in self.trials if trial.round == round_number)
+        last = max((trial.part for trial in self.trials if trial.round == round_number), default=0)
         first = 1 + max(len(self._bench.parts(cells)), last)
         for part, members in enumerate(self._bench.parts(some), first):
             self._parts.run(round_number, part, members)

@@ -1,5 +1,5 @@
-"""What is measured in one more part of an earlier round: with `--retry-failed` the cells without a valid trial, and
-always those that joined the run later."""
+"""What is measured in further parts of a round: with `--retry-failed` the cells without a valid trial, and always those
+that joined the run later."""
 
 from collections.abc import Collection, Sequence
 
@@ -19,14 +19,6 @@ def cells_to_retry(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list
     good = {cell for _, _, cell in used_trials(trials)}
     lacking = frozenset(trial.cell for trial in _last_attempts(trials) if trial.status in ("failed", "invalid")) - good
     return with_compared(cells, lacking, good)
-
-
-def joined_later(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> frozenset[str]:
-    """The cells without any trial in a round in which others of their condition have some: they could not run then, or
-    a later trial of an earlier round has made them undecided again."""
-    there = {trial.cell for trial in trials}
-    begun = {cell.condition for cell in cells if cell.id in there}
-    return frozenset(cell.id for cell in cells if cell.id not in there and cell.condition in begun)
 
 
 def with_compared(cells: Sequence[Cell], lacking: frozenset[str], others: Collection[str]) -> list[Cell]:
