@@ -8,8 +8,9 @@ of earlier rounds alone, so a stopped run continues as if it had not been stoppe
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
+from octavo.analysis.trials import used_trials
 from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
@@ -19,6 +20,7 @@ from octavo.lab.retry import cells_to_retry, rounds_to_retry, with_compared
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
+from octavo.plan.parts import host_of_part
 from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
 from octavo.store.sender import TrialSender
@@ -32,13 +34,25 @@ Ending = Literal["decided", "rounds", "budget"]
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Why the run ended, and the number of its trials by status."""
+    """Why the run ended, and the number of its trials by status. Failed ones that were repeated with success are left
+    out."""
 
     ending: Ending
     ok: int
     invalid: int
     failed: int
     skipped: int
+
+    @classmethod
+    def of(cls, ending: Ending, trials: Sequence[TrialRecord]) -> Self:
+        """The outcome of a run with these trials, of one host or several."""
+        valid = {(trial.round, host_of_part(trial.part), trial.cell) for trial in used_trials(trials).values()}
+        statuses = [
+            trial.status
+            for trial in trials
+            if trial.status != "failed" or (trial.round, host_of_part(trial.part), trial.cell) not in valid
+        ]
+        return cls(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
 
     def failure(self, run: str, reason: str) -> str | None:
         """Why the run is not a success, with the fix; None if it is. `reason`: the reason of a trial without a
@@ -98,10 +112,7 @@ def execute(
                     round_number, chosen, going_on, [cell for cell in runnable if cell.id not in hopeless]
                 )
                 session.run_round(round_number, chosen)
-    trials = session.trials
-    return RunOutcome(
-        ending, *(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped"))
-    )
+    return RunOutcome.of(ending, session.trials)
 
 
 class _Session:
