@@ -253,23 +253,6 @@ def test_a_journal_that_finds_no_room_leaves_nothing(home: Path, monkeypatch: py
     assert list((home / "journal").iterdir()) == []
 
 
-def test_a_journal_that_was_taken_for_a_dead_ones_is_begun_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock = fcntl.flock
-    taken: list[Path] = []
-
-    def late(file: Any, operation: int) -> None:
-        if not taken:
-            taken.extend((home / "journal").glob(".*"))
-            taken[0].unlink()
-        lock(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    with Journal() as journal:
-        assert len(taken) == 1
-        assert journal.path.exists()
-    assert list((home / "journal").iterdir()) == []
-
-
 def test_a_note_that_a_full_disk_refuses_is_no_error_at_the_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal()
     number = journal.record("directory", path=str(home / "scratch"))
@@ -343,3 +326,20 @@ def test_a_journal_that_another_command_has_shortened_meanwhile_is_not_replayed_
     assert waiting == ["", "put back", "failed"]
     assert scratch.exists()
     assert len(path.read_text().splitlines()) == 1
+
+
+def test_a_journal_that_was_taken_for_a_dead_ones_is_begun_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+    taken: list[Path] = []
+
+    def late(file: Any, operation: int) -> None:
+        if not taken:
+            taken.extend((home / "journal").glob(".*"))
+            taken[0].unlink()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with Journal() as journal:
+        assert len(taken) == 1
+        assert journal.path.exists()
+    assert list((home / "journal").iterdir()) == []
