@@ -41,6 +41,45 @@ def test_a_round_broken_for_too_long_is_run_again_and_its_trials_are_kept(labora
     assert len({trial.cell for trial in second if trial.attempt == 2}) == 6
 
 
+def test_an_extended_run_keeps_the_rounds_in_which_a_condition_was_waiting(tmp_path: Path) -> None:
+    plan = small_plan().model_copy(update={"budget": "300s"})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    near, far = (cell.id for cell in laboratory.cells if not cell.baseline and not cell.control)
+    laboratory.decided_after = {near: 6, far: 12}
+    laboratory.execute()
+    before = laboratory.trials()
+    assert {trial.cell for trial in before if trial.round == 2}.isdisjoint({far})
+    laboratory.plan = plan.model_copy(update={"budget": "3h"})
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    assert laboratory.execute().ending == "decided"
+    trials = laboratory.trials()
+    assert trials[: len(before)] == before
+    assert {trial.attempt for trial in trials} == {1}
+    assert [trial.round for trial in trials if trial.cell == near] == list(range(1, 7))
+    assert sorted(trial.round for trial in trials if trial.cell == far) == list(range(1, 13))
+    laboratory.store.close()
+
+
+def test_a_cell_that_joins_later_leaves_the_rounds_so_far_as_they_are(tmp_path: Path) -> None:
+    laboratory = Laboratory(tmp_path / "store.sqlite", small_plan(data_block=["2kB", "4kB", "8kB"]))
+    joined = laboratory.cells[0]
+    laboratory.bench.refused = {joined.id: "a program is not installed"}
+    laboratory.execute()
+    before = laboratory.trials()
+    laboratory.bench.refused = {}
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    laboratory.execute()
+    added = laboratory.trials()[len(before) :]
+    assert laboratory.trials()[: len(before)] == before
+    # The last round may have been interrupted: it is repeated whole.
+    places = {(trial.round, trial.part, trial.attempt) for trial in added}
+    assert places == {(1, 2, 1), (2, 2, 1), (3, 2, 1), (4, 1, 2)}
+    compared = [cell for cell in laboratory.cells if cell.condition == joined.condition]
+    beside = {cell.id for cell in compared if cell is joined or cell.baseline or cell.control}
+    assert {trial.cell for trial in added if trial.round == 1} == beside
+    laboratory.store.close()
+
+
 def test_a_run_that_stopped_between_rounds_repeats_nothing(laboratory: Laboratory) -> None:
     laboratory.bench.die_at = 6
     with pytest.raises(KeyboardInterrupt):
@@ -59,6 +98,17 @@ def test_a_resume_that_may_do_less_keeps_the_rounds_that_are_complete(laboratory
     laboratory.bench.refused = {refused: "needs root"}
     laboratory.execute()
     assert {trial.attempt for trial in laboratory.trials() if trial.round == 1} == {1}
+
+
+def test_a_resume_with_less_room_keeps_the_rounds_that_are_complete(tmp_path: Path) -> None:
+    laboratory = Laboratory(tmp_path / "store.sqlite", small_plan(data_block=["2kB", "4kB", "8kB", "16kB"]))
+    laboratory.bench.die_at = 12  # two trials into the second round of ten
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.bench.room = 3  # a round now has three parts
+    laboratory.execute()
+    assert sum(trial.round == 1 for trial in laboratory.trials()) == 10
+    laboratory.store.close()
 
 
 @pytest.mark.parametrize("moment", range(0, 40, 3))

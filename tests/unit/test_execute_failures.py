@@ -97,8 +97,11 @@ def test_other_conditions_go_on_and_what_was_given_up_comes_back_on_request(tmp_
     # A cell that is given up has no verdict, and no other condition is decided before the end of a fixed plan.
     assert [(event.undecided, event.decided) for event in begun] == [(2, 0), (2, 0), (2, 0), (1, 0), (1, 0)]
     laboratory.bench.too_slow = set()
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    of_other = [one for one in laboratory.trials() if condition_of[one.cell] == other]
     laboratory.execute(undecided=as_runs_are(laboratory), retry=True)
     assert rounds(slow, "ok") == {1, 2, 3, 4, 5}
+    assert [one for one in laboratory.trials() if condition_of[one.cell] == other] == of_other
     laboratory.store.close()
 
 
@@ -125,6 +128,17 @@ def test_a_cell_that_cannot_run_here_is_skipped_once_with_its_reason(laboratory:
     assert len(laboratory.trials()) == 3 * 4 + 1
 
 
+def test_a_cell_that_can_no_longer_run_is_reported(laboratory: Laboratory) -> None:
+    laboratory.bench.die_at = 8
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    refused = next(cell.id for cell in laboratory.cells if not cell.baseline)
+    laboratory.bench.refused = {refused: "needs root"}
+    laboratory.execute()
+    assert Notice(f"skipped {refused}: needs root") in laboratory.events
+    assert {trial.status for trial in laboratory.trials() if trial.cell == refused} == {"ok"}
+
+
 def test_cells_without_their_baseline_are_not_measured(laboratory: Laboratory) -> None:
     baseline = next(cell for cell in laboratory.cells if cell.baseline)
     laboratory.bench.refused = {baseline.id: "needs root"}
@@ -147,7 +161,7 @@ def test_a_failing_cell_does_not_end_the_run_and_is_repeated_on_request(laborato
     assert (outcome.ending, outcome.failed, outcome.ok) == ("rounds", 4, 20)
     laboratory.bench.failing = set()
     before = laboratory.trials()
-    laboratory.execute(retry=True)
+    assert laboratory.execute(retry=True).failure("run", "it broke") is None
     again = laboratory.trials()[len(before) :]
     # a ratio is computed within a part: the cell is measured with its baseline and control, in every round that lacks
     # it
@@ -157,6 +171,19 @@ def test_a_failing_cell_does_not_end_the_run_and_is_repeated_on_request(laborato
     assert len(again) == 4 * len(expected)
     laboratory.execute(retry=True)
     assert len(laboratory.trials()) == len(before) + len(again)
+
+
+def test_a_cell_that_was_valid_only_in_repeated_slices_is_repeated_on_request(laboratory: Laboratory) -> None:
+    laboratory.bench.by_turns = True
+    laboratory.bench.invalid = {2, 7}  # the control, and the compared cell when both are repeated
+    laboratory.execute()
+    before = laboratory.trials()
+    assert [trial.status for trial in before if trial.cell == before[1].cell and trial.round == 1] == ["ok", "invalid"]
+    laboratory.bench.invalid = set()
+    laboratory.execute(retry=True)
+    again = laboratory.trials()[len(before) :]
+    assert {(trial.round, trial.part) for trial in again} == {(1, 2)}
+    assert [trial.cell for trial in again] == [trial.cell for trial in before[:3]]
 
 
 def test_a_round_that_lost_its_baseline_is_repeated_whole_on_request(laboratory: Laboratory) -> None:

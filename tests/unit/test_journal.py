@@ -232,13 +232,14 @@ def test_children_know_only_what_they_need(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_journal_that_was_never_born_is_removed(home: Path) -> None:
     """Its process was killed before the journal had its name: nothing was changed yet."""
     with Journal() as journal:
-        left, alive, other = (journal.path.with_name(name) for name in (f".{'a' * 32}", f".{'b' * 32}", ".note"))
-        for path in (left, alive, other):
+        names = (f".{'a' * 32}", f".{'c' * 16}.new", f".{'b' * 32}", ".note")
+        left, shortened, alive, other = (journal.path.with_name(name) for name in names)
+        for path in (left, shortened, alive, other):
             path.touch(0o600)
         with alive.open("ab") as locked:
             fcntl.flock(locked, fcntl.LOCK_EX)
             assert restore() == []
-            assert not left.exists()
+            assert not left.exists() and not shortened.exists()
             assert alive.exists() and other.exists(), "a live process's, and somebody's own"
 
 
@@ -250,6 +251,81 @@ def test_a_journal_that_finds_no_room_leaves_nothing(home: Path, monkeypatch: py
     with pytest.raises(OSError, match="No space"):
         Journal()
     assert list((home / "journal").iterdir()) == []
+
+
+def test_a_note_that_a_full_disk_refuses_is_no_error_at_the_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal()
+    number = journal.record("directory", path=str(home / "scratch"))
+    with Path("/dev/full").open("a") as full, monkeypatch.context() as patched:
+        patched.setattr(journal, "_file", full)
+        with journal:
+            journal.done(number)
+        assert full.closed
+        assert list((home / "journal").iterdir()) == []
+    with journal:  # closes its own file
+        pass
+
+
+def dead(home: Path, name: str, *entries: dict[str, object]) -> Path:
+    """The journal of a killed process."""
+    (home / "journal").mkdir(exist_ok=True)
+    path = home / "journal" / f"{name}.jsonl"
+    path.write_text("".join(json.dumps({"number": at, **one}) + "\n" for at, one in enumerate(entries, 1)))
+    return path
+
+
+def test_a_journal_that_cannot_be_shortened_stays_and_hinders_no_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    scratches = [home / "one", home / "two"]
+    for scratch in scratches:
+        scratch.mkdir()
+    first = dead(home, "a", {"kind": "directory", "path": str(scratches[0])}, {"kind": "of a later version"})
+    second = dead(home, "b", {"kind": "directory", "path": str(scratches[1])})
+    content = first.read_text()
+    monkeypatch.setattr("octavo.host.journal.replace_file", full)
+    assert [one.what for one in restore()] == ["put back", "failed", "put back"]
+    assert not any(scratch.exists() for scratch in scratches)
+    assert (first.read_text(), second.exists()) == (content, False)
+
+
+@pytest.mark.parametrize(("on_the_way", "what"), [("file", []), ("x" * 300, ["failed"])])
+def test_a_directory_that_can_no_longer_be_there_hinders_nothing_else(
+    home: Path, on_the_way: str, what: list[str]
+) -> None:
+    scratch = home / "scratch"
+    scratch.mkdir()
+    (home / "file").touch()
+    dead(home, "a", {"kind": "directory", "path": str(home / on_the_way / "data")})
+    dead(home, "b", {"kind": "directory", "path": str(scratch)})
+    assert [one.what for one in restore()] == [*what, "put back"]
+    assert not scratch.exists()
+
+
+def test_a_journal_that_another_command_has_shortened_meanwhile_is_not_replayed_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = home / "scratch"
+    scratch.mkdir()
+    path = dead(home, "a", {"kind": "directory", "path": str(scratch)}, {"kind": "of a later version"})
+    lock = fcntl.flock
+    waiting: list[str] = []
+
+    def late(file: Any, operation: int) -> None:
+        if not waiting:
+            waiting.append("")
+            waiting.extend(one.what for one in restore())
+            scratch.mkdir()  # that is a third command's
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert restore() == []
+    assert waiting == ["", "put back", "failed"]
+    assert scratch.exists()
+    assert len(path.read_text().splitlines()) == 1
 
 
 def test_a_journal_that_was_taken_for_a_dead_ones_is_begun_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 from tests.unit.planted import plant
 
+from octavo import knobs
 from octavo.errors import OctavoError
 from octavo.host import journal as journals
 from octavo.host.journal import Journal, recover, restore
 from octavo.host.kernel_value import KernelValue, changed, counterpart_changed
 from octavo.host.process import boot_id
 from octavo.host.undo import Undone
+from octavo.knobs.base import KnobTarget
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +181,31 @@ def test_what_the_kernel_changes_along_with_it_is_put_back(
         assert (limit.read(), readahead.read()) == ("1280", "4096")
         move_both(limit, "256")
     assert (limit.read(), readahead.read()) == ("1280", "4096")
+
+
+def test_what_a_governor_loses_and_sets_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver such as amd_pstate keeps the preference of `performance`; the last policy takes the settings along."""
+    cpufreq = tmp_path / "sys/devices/system/cpu/cpufreq"
+    preference, tuned = cpufreq / "policy0/energy_performance_preference", cpufreq / "schedutil/rate_limit_us"
+    governors = {"policy0/scaling_governor": "powersave", "policy1/scaling_governor": "schedutil"}
+    settings = {"policy0/energy_performance_preference": "balance_power", "schedutil/rate_limit_us": "77"}
+    plant(cpufreq, governors | settings)
+    write = KernelValue.write
+
+    def set_governor(self: KernelValue, text: str) -> None:
+        write(self, text)
+        if self.path == cpufreq / "policy0/scaling_governor" and text == "performance":
+            preference.write_text("performance")
+        if self.path == cpufreq / "policy1/scaling_governor":
+            shutil.rmtree(tuned.parent, ignore_errors=True)
+            if text == "schedutil":
+                plant(cpufreq, {"schedutil/rate_limit_us": "1000"})
+
+    monkeypatch.setattr(KernelValue, "write", set_governor)
+    place = KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys")
+    with Journal() as journal, knobs.applied({"cpu_governor": "performance"}, journal, place):
+        assert (preference.read_text(), tuned.exists()) == ("performance", False)
+    assert {name: (cpufreq / name).read_text() for name in governors | settings} == governors | settings
 
 
 class Vm:

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from tests.unit.plans import small_plan
 
 from octavo import workloads
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 from octavo.host import lock
+from octavo.host.checks.base import CheckFinding
 from octavo.lab import session
+from octavo.lab.estimate import RunEstimate
 from octavo.lab.events import Event
 from octavo.lab.run_record import pinned_and_varying
 from octavo.lab.session import resume_run
@@ -64,6 +68,49 @@ def test_what_cannot_go_on_keeps_its_plan_and_its_status(
         resume_run("one", told.append, budget="3h", retry=retry)
     assert "\n" not in str(caught.value)
     assert store.run("one") == before
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        (["a"], ["b"], True),
+        (["a", "b"], ["a", "c"], True),
+        (["a"], ["a", "b"], False),  # b could not be made
+        (["a", "b"], ["b"], False),  # the cells of a can no longer run
+    ],
+)
+def test_a_run_with_other_builds_is_refused_and_has_ended_when_it_had(
+    store: Store, monkeypatch: pytest.MonkeyPatch, before: list[str], now: list[str], refused: bool
+) -> None:
+    class TheseBuilds:
+        builds: ClassVar = [SimpleNamespace(name=name) for name in now]
+
+        def __init__(self, *_: object) -> None: ...
+
+        def cannot_run(self, _: object) -> None: ...
+
+        def prepare_builds(self, _: object) -> None: ...
+
+        def prepare_host(self, _: object) -> None:
+            raise OctavoError("not refused")
+
+        def close(self) -> None: ...
+
+    def needs(*_: object) -> RunEstimate:
+        return RunEstimate((), 0, 0, 0.0, 0, 0, False, 0.0, 0.0)
+
+    def quiet(*_: object, **__: object) -> list[CheckFinding]:
+        return []
+
+    fakes = {"host_facts": here, "PostgresBench": TheseBuilds, "estimate": needs, "check_host": quiet}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(session, name, fake)
+    add_run(store, {**HERE, "builds": [{"name": name} for name in before]}, "failed")
+    told: list[Event] = []
+    with pytest.raises(OctavoError, match="began with another set of builds" if refused else "not refused"):
+        resume_run("one", told.append)
+    assert store.run("one").status == "failed"
+    assert (store.run("one").ended == 1.0) is refused
 
 
 def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,17 +25,22 @@ TIMES = frozenset({SECONDS, "seconds_min", "seconds_median"})
 
 
 def used_trials(trials: Iterable[TrialRecord]) -> dict[TrialKey, TrialRecord]:
-    """The trial that counts in each place: the valid one of the last attempt, the latest if retried."""
+    """The trial that counts in each place: the last one of the last attempt, if it is valid.
+
+    A valid trial in slices is followed by another one where a cell that ran with it is repeated. Its own numbers belong
+    to slices that are not compared any more.
+    """
     found = list(trials)
     last_attempt: dict[tuple[int, int], int] = {}
     for trial in found:
         part = trial.round, trial.part
         last_attempt[part] = max(last_attempt.get(part, 0), trial.attempt)
-    return {
+    last = {
         (trial.round, trial.part, trial.cell): trial
         for trial in found
-        if trial.status == "ok" and trial.attempt == last_attempt[trial.round, trial.part]
+        if trial.attempt == last_attempt[trial.round, trial.part]
     }
+    return {place: trial for place, trial in last.items() if trial.status == "ok"}
 
 
 def values_of(trial: TrialRecord, *, items: bool = True) -> dict[Key, float]:

@@ -133,8 +133,7 @@ class FleetRounds:
             self._drop_unreachable()
             self._hold_hosts()
         self._store_received()
-        statuses = [trial.status for trial in self.trials]
-        return RunOutcome(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
+        return RunOutcome.of(ending, self.trials)
 
     # ── giving out parts ──
 

@@ -41,6 +41,9 @@ _BETWEEN_HUNTS_SECONDS = 0.1
 _LOCK_PATIENCE_SECONDS = 10.0
 _BETWEEN_LOCKS_SECONDS = 0.01
 
+# What a command that was killed just then had begun: its journal, or what it kept of another one (`replace_file`).
+_UNBORN = re.compile(r"\.([0-9a-f]{32}|[0-9a-f]{16}\.new)")
+
 # More than any run writes; what is larger is no journal, and would only be read for ever.
 _LARGEST = 1 << 30
 _LONGEST_LINE = 1 << 20
@@ -100,7 +103,8 @@ class Journal:
             end(identity, signal.SIGQUIT)
         if not self._open:  # else the next command tries again
             self.path.unlink(missing_ok=True)
-        self._file.close()
+        with suppress(OSError):  # a note of `done` that a full disk has refused
+            self._file.close()
 
     def record(self, kind: str, **facts: Any) -> int:
         """Writes an entry to disk before the change that it describes is made. Returns its number, for `done`."""
@@ -164,7 +168,7 @@ def _begun(path: Path) -> IO[str]:
 
 
 def _remove_unborn(name: str, directory: int) -> None:
-    """Removes what a process that was killed just then had begun as its journal: it had changed nothing yet."""
+    """Removes a file that nothing depends on yet. If its process lives after all, that journal stays whole."""
     with suppress(OSError):  # it is gone or locked, or not for us
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
         with os.fdopen(descriptor, "rb"):
@@ -195,7 +199,7 @@ def restore() -> list[Undone]:
             return [Undone("left", f"left the journals in {path}: the directory {why}")]
         entries = [entry.name for entry in os.scandir(directory)]
         for name in entries:
-            if re.fullmatch(r"\.[0-9a-f]{32}", name):
+            if _UNBORN.fullmatch(name):
                 _remove_unborn(name, directory)
         names = sorted(name for name in entries if name.endswith(".jsonl"))
         return [reported for name in names for reported in _restore_one(path / name, directory)]
@@ -220,16 +224,23 @@ def _restore_one(path: Path, directory: int) -> list[Undone]:
         if state != "ours":
             still = f"could not replay {path}: its owner is dead, but a process holds its lock; will be tried again"
             return [Undone("failed", still)] if state == "held" else []
-        try:
-            os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:  # another command has replayed it since it was opened
+        if not _is_still(path.name, directory, descriptor):  # another command has replayed it since it was opened
             return []
         reported, failed = _replay(path, file)
         if failed:
-            _keep(path, failed)
+            with suppress(OSError):  # on a full disk the whole journal stays: to undo it twice is harmless
+                _keep(path, failed)
         else:
             path.unlink(missing_ok=True)
         return reported
+
+
+def _is_still(name: str, directory: int, descriptor: int) -> bool:
+    """Whether the open file still has this name."""
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=directory, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _not_ours(facts: os.stat_result) -> str | None:
@@ -359,7 +370,7 @@ def _replay(path: Path, file: IO[str]) -> tuple[list[Undone], list[Entry]]:
 def _is_ours(entry: Entry) -> bool:
     try:
         state_path(entry.get("path"))
-    except OctavoError:
+    except (OctavoError, OSError):
         return False
     return True
 

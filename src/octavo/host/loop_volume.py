@@ -150,8 +150,8 @@ def undo_mount(entry: Entry) -> Undone | None:
     if mount is None:
         return None
     if mount.device not in [number_of(device) for device in _attached(entry)]:
-        source = shown(mount.source)
-        return Undone("failed", f"could not unmount our volume from {directory}: {source} is mounted over it")
+        over = f"{shown(mount.source)} is mounted over it; umount that, then octavo host restore"
+        return Undone("failed", f"could not unmount our volume from {directory}: {over}")
     message = _ask("umount", str(directory))
     if mounts.at(directory) is not None:
         return Undone("failed", f"could not unmount {directory}: {message}; octavo host restore tries again")

@@ -67,7 +67,7 @@ def _parent(path: Path) -> Generator[tuple[int | None, Path | None], None, None]
             opened.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY))
             for part in path.relative_to(root).parts[:-1]:
                 opened.append(_enter(opened[-1], part, path))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # below a file there is nothing either
             yield None, None
             return
         yield opened[-1], Path(f"/proc/self/fd/{opened[-1]}").readlink() / path.name

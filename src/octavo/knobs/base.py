@@ -1,7 +1,7 @@
 """The interface of a knob: host state that a level sets and that is restored."""
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,8 @@ AS_FOUND = "as-found"
 
 @dataclass(frozen=True, slots=True)
 class KnobTarget:
-    """Where knobs are set: the kernel's trees, and a directory on the filesystem and device in question."""
+    """Where knobs are set: the kernel's trees, and a directory on the filesystem and device in question, which is ours
+    alone: root may write there by path."""
 
     directory: Path
     proc: Path = Path("/proc")
@@ -63,15 +64,19 @@ class Knob(Protocol):
 
 @contextmanager
 def set_values(
-    level: str, pairs: Sequence[tuple[KernelValue, str]], journal: Journal, *, moves: Sequence[KernelValue] = ()
+    level: str,
+    pairs: Sequence[tuple[KernelValue, str]],
+    journal: Journal,
+    *,
+    moves: Callable[[KernelValue], Sequence[KernelValue]] = lambda _: (),
 ) -> Generator[Achieved, None, None]:
     """Sets several values as the level requests; `achieved` is their content afterwards.
 
-    `moves` are values that the kernel changes along with each of them.
+    `moves` returns the values that the kernel changes along with one of them.
     """
     with ExitStack() as stack:
         found = [value.read() for value, _ in pairs]
-        achieved = [stack.enter_context(changed(value, text, journal, moves=moves)) for value, text in pairs]
+        achieved = [stack.enter_context(changed(value, text, journal, moves=moves(value))) for value, text in pairs]
         values = tuple((value, now) for (value, _), now in zip(pairs, achieved, strict=True))
         yield Achieved(level, _one(achieved), _one(found), values)
 
@@ -120,8 +125,8 @@ class ChoiceKnob:
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Writes the word."""
         value = self._value(place)
-        moved = [KernelValue(place.proc / self.moves)] if self.moves and value.read() != level else []
-        with set_values(level, [(value, level)], journal, moves=moved) as achieved:
+        moved = [KernelValue(place.proc / self.moves)] if self.moves else []
+        with set_values(level, [(value, level)], journal, moves=lambda _: moved) as achieved:
             yield achieved
 
     def _value(self, place: KnobTarget) -> KernelValue:

@@ -1,8 +1,12 @@
 """The CPU's frequency governor: /sys/devices/system/cpu/cpufreq/policy*/scaling_governor, the same for all policies.
 
-Source: kernel Documentation/admin-guide/pm/cpufreq.rst. Virtual machines rarely have it.
+Source: kernel Documentation/admin-guide/pm/cpufreq.rst. Virtual machines rarely have it. A governor that no policy has
+any more loses its settings (drivers/cpufreq/cpufreq_governor.c), and `performance` sets the energy preference of
+drivers with governors of their own, which amd_pstate keeps afterwards (drivers/cpufreq/amd-pstate.c): both are restored
+too.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -35,10 +39,17 @@ class CpuGovernor:
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets the governor of every policy."""
         files = [KernelValue(policy / "scaling_governor") for policy in self._policies(place)]
-        return set_values(level, [(file, level) for file in files], journal)
+        return set_values(level, [(file, level) for file in files], journal, moves=_settings_of)
 
     def _policies(self, place: KnobTarget) -> list[Path]:
         return sorted((place.sys / "devices/system/cpu/cpufreq").glob("policy[0-9]*"))
+
+
+def _settings_of(governor: KernelValue) -> Sequence[KernelValue]:
+    """The policy's energy preference, and the settings of its governor: one for all policies, or for each its own."""
+    policy, name = governor.path.parent, governor.read()
+    own = [*(policy / name).glob("*"), *(policy.parent / name).glob("*")]
+    return [KernelValue(file) for file in (policy / "energy_performance_preference", *sorted(own))]
 
 
 KNOB = CpuGovernor()

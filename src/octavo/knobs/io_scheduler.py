@@ -40,8 +40,9 @@ class IoScheduler:
         queue = device / "queue"
         scheduler = KernelValue(queue / "scheduler", "choice")
         tuned = [queue / "nr_requests", queue / "wbt_lat_usec", *sorted((queue / "iosched").glob("*"))]
-        others = [] if scheduler.read() == level else [KernelValue(file) for file in tuned]
-        with set_values(level, [(scheduler, level)], journal, moves=others) as achieved:
+        with set_values(
+            level, [(scheduler, level)], journal, moves=lambda _: [KernelValue(file) for file in tuned]
+        ) as achieved:
             yield achieved
 
 

@@ -8,17 +8,19 @@ of earlier rounds alone, so a stopped run continues as if it had not been stoppe
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
+from octavo.analysis.trials import used_trials
 from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
 from octavo.lab.given_up import GivenUpCells, without_verdict
 from octavo.lab.part import PartRunner
-from octavo.lab.retry import cells_to_retry, rounds_to_retry
+from octavo.lab.retry import cells_to_retry, rounds_to_retry, with_compared
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
+from octavo.plan.parts import host_of_part
 from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
 from octavo.store.sender import TrialSender
@@ -32,13 +34,25 @@ Ending = Literal["decided", "rounds", "budget"]
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Why the run ended, and the number of its trials by status."""
+    """Why the run ended, and the number of its trials by status. Failed ones that were repeated with success are left
+    out."""
 
     ending: Ending
     ok: int
     invalid: int
     failed: int
     skipped: int
+
+    @classmethod
+    def of(cls, ending: Ending, trials: Sequence[TrialRecord]) -> Self:
+        """The outcome of a run with these trials, of one host or several."""
+        valid = {(trial.round, host_of_part(trial.part), trial.cell) for trial in used_trials(trials).values()}
+        statuses = [
+            trial.status
+            for trial in trials
+            if trial.status != "failed" or (trial.round, host_of_part(trial.part), trial.cell) not in valid
+        ]
+        return cls(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
 
     def failure(self, run: str, reason: str) -> str | None:
         """Why the run is not a success, with the fix; None if it is. `reason`: the reason of a trial without a
@@ -98,10 +112,7 @@ def execute(
                     round_number, chosen, going_on, [cell for cell in runnable if cell.id not in hopeless]
                 )
                 session.run_round(round_number, chosen)
-    trials = session.trials
-    return RunOutcome(
-        ending, *(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped"))
-    )
+    return RunOutcome.of(ending, session.trials)
 
 
 class _Session:
@@ -133,16 +144,19 @@ class _Session:
         self._waiting: tuple[str, ...] = ()
 
     def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Reports each cell that this host cannot run, once, and returns the others. Raises HostError if there is no
-        other."""
+        """Reports each cell that this host cannot run, or can no longer run, once, and returns the others. Raises
+        HostError if there is no other."""
         reasons = left_out(cells, self._bench.cannot_run)
-        known = {trial.cell for trial in self.trials}
+        measured = {trial.cell for trial in self.trials}
+        reported = {trial.cell for trial in self.trials if trial.status == "skipped"}
         for cell in cells:
-            if cell.id in reasons and cell.id not in known:
+            if cell.id not in reasons or cell.id in reported:
+                continue
+            if cell.id not in measured:
                 now = self._clock.now()
                 load = load_of(cell, 1, 1)
                 self._parts.add(TrialRecord(cell.id, 1, 1, 0, load, "skipped", reasons[cell.id], now, now, self._seed))
-                self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
+            self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
         refuse_nothing_left(cells, reasons)
         return [cell for cell in cells if cell.id not in reasons]
 
@@ -181,9 +195,20 @@ class _Session:
         return budget - used - sum(seconds_of(cells, self.trials).values())
 
     def run_round(self, round_number: int, cells: Sequence[Cell]) -> None:
-        """Runs the missing trials of a round, part by part."""
-        for part, members in enumerate(self._bench.parts(cells), 1):
-            self._parts.run(round_number, part, members)
+        """Runs the missing trials of a round, part by part.
+
+        A round that others have followed is complete. Cells that joined the run since are measured in further parts of
+        it, with their baselines, because its trials are too old to be compared with new ones. Its parts are not asked
+        for again: they follow from the memory and disk space of that time.
+        """
+        if not any(trial.round > round_number and trial.status != "skipped" for trial in self.trials):
+            for part, members in enumerate(self._bench.parts(cells), 1):
+                self._parts.run(round_number, part, members)
+            return
+        there = {trial.cell for trial in self.trials if trial.round == round_number and trial.status != "skipped"}
+        again = with_compared(cells, frozenset(cell.id for cell in cells) - there, there)
+        if again and self.seconds_left(round_number, again) >= 0:
+            self._run_further_parts(round_number, cells, again)
 
     def retry(self, cells: Sequence[Cell]) -> None:
         """Repeats, for every round in which a cell has no valid trial, those cells and their baselines in one more
@@ -191,10 +216,15 @@ class _Session:
         for round_number in rounds_to_retry(self.trials):
             mine = [trial for trial in self.trials if trial.round == round_number]
             if again := cells_to_retry(cells, mine):
-                first = 1 + max(len(self._bench.parts(cells)), *(trial.part for trial in mine))
                 self._notify(Notice(f"round {round_number}: repeating {len(again)} trials"))
-                for part, members in enumerate(self._bench.parts(again), first):
-                    self._parts.run(round_number, part, members)
+                self._run_further_parts(round_number, cells, again)
+
+    def _run_further_parts(self, round_number: int, cells: Sequence[Cell], some: Sequence[Cell]) -> None:
+        """Runs some of a round's cells in parts that it does not have yet."""
+        last = max((trial.part for trial in self.trials if trial.round == round_number), default=0)
+        first = 1 + max(len(self._bench.parts(cells)), last)
+        for part, members in enumerate(self._bench.parts(some), first):
+            self._parts.run(round_number, part, members)
 
     def report_round(
         self, round_number: int, chosen: Sequence[Cell], undecided: Sequence[Cell], measurable: Sequence[Cell]

@@ -189,4 +189,9 @@ def _words(seen: DetectableEffect | None, plan: Plan) -> str:
 
 
 def _percent(fraction: float) -> str:
-    return f"{fraction * 100:.2g} %" if fraction < 1 else f"{fraction * 100:.0f} %"
+    """The difference as a line has it.
+
+    >>> _percent(0.012), _percent(0.0996), _percent(0.996), _percent(1.5)
+    ('1.2 %', '10 %', '100 %', '150 %')
+    """
+    return f"{fraction * 100:.2g} %" if fraction < 0.1 else f"{fraction * 100:.0f} %"

@@ -89,13 +89,17 @@ class PartRunner:
         ]
 
     def _attempt(self, round_number: int, part: int, members: Sequence[Cell]) -> int:
-        """The attempt to continue: the last one, or a new one if that was interrupted for too long."""
+        """The attempt to continue: the last one, or a new one if a condition was interrupted for too long. A condition
+        that has no trial yet, because it was waiting or given up, is measured in the last one: it has its own baseline.
+        """
         mine = [t for t in self.trials if (t.round, t.part) == (round_number, part) and t.status != "skipped"]
         if not mine:
             return 1
         attempt = max(trial.attempt for trial in mine)
         current = [trial for trial in mine if trial.attempt == attempt]
-        complete = _next_cell(members, current) is None
+        measured = {trial.cell for trial in current}
+        begun = {cell.condition for cell in members if cell.id in measured}
+        complete = _next_cell([cell for cell in members if cell.condition in begun], current) is None
         if complete or self._clock.now() - current[-1].ended <= BROKEN_AFTER_SECONDS:
             return attempt
         return attempt + 1

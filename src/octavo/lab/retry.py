@@ -1,7 +1,9 @@
-"""What `--retry-failed` repeats: every round in which a cell has no valid trial gets one more part."""
+"""What is measured in further parts of a round: with `--retry-failed` the cells without a valid trial, and always those
+that joined the run later."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from octavo.analysis.trials import used_trials
 from octavo.plan.cells import Cell, with_their_baselines
 from octavo.store.records import TrialRecord
 
@@ -12,15 +14,20 @@ def rounds_to_retry(trials: Sequence[TrialRecord]) -> list[int]:
 
 
 def cells_to_retry(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list[Cell]:
-    """The cells to repeat in a round, from one host's trials of that round: those without a valid trial in the last
-    attempt of their part, with their baselines. If a baseline is among them, also all cells compared with it."""
-    mine = _last_attempts(trials)
-    good = {trial.cell for trial in mine if trial.status == "ok"}
-    lacking = frozenset(trial.cell for trial in mine if trial.status in ("failed", "invalid")) - good
+    """The cells to repeat in a round, from one host's trials of that round: those without a trial that counts, with
+    their baselines. If a baseline is among them, also all cells compared with it."""
+    good = {cell for _, _, cell in used_trials(trials)}
+    lacking = frozenset(trial.cell for trial in _last_attempts(trials) if trial.status in ("failed", "invalid")) - good
+    return with_compared(cells, lacking, good)
+
+
+def with_compared(cells: Sequence[Cell], lacking: frozenset[str], others: Collection[str]) -> list[Cell]:
+    """The lacking cells with their baselines. If a baseline is among them, also the `others` that are compared with it:
+    a round that lost its baseline lost every comparison."""
     conditions = {cell.condition for cell in cells if cell.id in lacking and (cell.baseline or cell.control)}
-    # A round that lost its baseline lost every comparison.
-    lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
-    return with_their_baselines(cells, lacking)
+    return with_their_baselines(
+        cells, lacking | {cell.id for cell in cells if cell.condition in conditions and cell.id in others}
+    )
 
 
 def _last_attempts(trials: Sequence[TrialRecord]) -> list[TrialRecord]:

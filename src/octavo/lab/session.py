@@ -139,7 +139,10 @@ def _work(
         bench.prepare_host(cells)
         # The parts of a round follow from the disk space at the first session, so that a resumed run has the same ones.
         bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
-        store.set_environment(run, {**environment_of(plan, cells, bench.builds, found), "room_bytes": bench.room})
+        environment = environment_of(plan, cells, bench.builds, found)
+        names = {build["name"] for build in environment["builds"]}
+        environment["builds"] += [build for build in record.environment.get("builds", ()) if build["name"] not in names]
+        store.set_environment(run, {**environment, "room_bytes": bench.room})
         still_open = forecaster(record, plan, cells)
         outcome = execute(run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, retry=retry)
         TrialSender(store, notice=lambda line: notify(Notice(line))).flush()
@@ -150,8 +153,9 @@ def _work(
             # A run that may not be resumed here stays unchanged.
             refused = isinstance(error, UsageError) and _has_begun(record)
             status = "interrupted" if interrupted else record.status if refused else "failed"
+            ended = record.ended if refused else time.time()
             if not isinstance(error, StoreAwayError):
-                store.set_status(run, status, ended=time.time(), patience=_LAST_PATIENCE)
+                store.set_status(run, status, ended=ended, patience=_LAST_PATIENCE)
             if status == "failed" and not refused and not isinstance(error, StoreAwayError):
                 store.set_environment(run, {**store.run(run).environment, "error": one_line(error)})
         if interrupted:
@@ -201,10 +205,15 @@ def _check_same_host(record: RunRecord) -> None:
 
 
 def _check_same_builds(record: RunRecord, builds: Sequence[Build]) -> None:
-    """Raises UsageError when a run would be resumed with other builds."""
+    """Raises UsageError when a run would be resumed with other builds.
+
+    Builds that could not be made before, or whose cells cannot run now, are no reason: nothing was measured with them,
+    or will be.
+    """
     if _has_begun(record):
-        before = [build["name"] for build in record.environment["builds"]]
-        _check_same(record, "builds", before, [build.name for build in builds])
+        before, now = {build["name"] for build in record.environment["builds"]}, {build.name for build in builds}
+        if not before <= now and not now <= before:
+            _check_same(record, "set of builds", sorted(before), sorted(now))
 
 
 def _check_same(record: RunRecord, what: str, before: object, now: object) -> None:

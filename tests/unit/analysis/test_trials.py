@@ -46,6 +46,14 @@ def test_ratios_are_taken_within_rounds_and_leave_out_what_is_not_believed() -> 
     assert used_trials(trials)[3, 1, SMALL.id].attempt == 2
 
 
+def test_slices_are_not_compared_with_those_that_were_repeated() -> None:
+    trials = [
+        trial(BASELINE, 1, 100), trial(SMALL, 1, 110), trial(CONTROL, 1, 1, status="invalid"),
+        trial(BASELINE, 1, 50), trial(SMALL, 1, 1, status="invalid"), trial(CONTROL, 1, 50),
+    ]  # fmt: skip
+    assert used_trials(trials) == {(1, 1, BASELINE.id): trials[3], (1, 1, CONTROL.id): trials[5]}
+
+
 def test_a_round_in_parts_compares_within_each() -> None:
     trials = [
         trial(SMALL, 1, 110, part=1), trial(BASELINE, 1, 100, part=1),

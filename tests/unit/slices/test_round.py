@@ -14,6 +14,7 @@ import pytest
 from octavo import workloads
 from octavo.errors import OctavoError
 from octavo.host.process_table import Process
+from octavo.knobs.base import KnobTarget
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.slices import round as slice_round
 from octavo.lab.slices import round_cell
@@ -134,6 +135,24 @@ def test_what_loads_have_dirtied_ages_by_their_own_time(
     monkeypatch.setattr(slice_round, "ages_slowly", ages_slowly)
     assert round_of(monkeypatch, phase, {"a": nothing, "b": nothing}) == {"a": "a", "b": "b"}
     assert cells == aged
+
+
+@pytest.mark.usefixtures("nothing_is_started")
+def test_knobs_write_beside_the_copy_which_is_the_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[KnobTarget] = []
+
+    def make_copy(_: object, cell: RoundCell) -> None:
+        cell.directory = Path("/volume/copy")
+
+    @contextmanager
+    def applied(_: object, __: object, place: KnobTarget) -> Generator[SimpleNamespace, None, None]:
+        places.append(place)
+        yield SimpleNamespace(as_dict=dict, drifted=list)
+
+    monkeypatch.setattr(slice_round, "make_copy", make_copy)
+    monkeypatch.setattr("octavo.lab.slices.round.knobs.applied", applied)
+    round_of(monkeypatch, "queries", {"a": nothing, "b": nothing})
+    assert [place.directory for place in places] == [Path("/volume")]
 
 
 @pytest.mark.usefixtures("nothing_is_started")

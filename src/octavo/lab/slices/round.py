@@ -104,7 +104,7 @@ def measure(
         timings.end("copy")
         state = None
         if standing := [cell for cell in cells if cell.directory is not None]:
-            place = KnobTarget(standing[0].directory or Path())
+            place = KnobTarget((standing[0].directory or Path()).parent)  # the copy itself is the account's
             state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
             # Knobs are restored after the servers have ended, also when the round is aborted.
             whole.callback(each_at_once, cells, _close)

@@ -59,7 +59,6 @@ class RoundCell:
     server: Server | None = None
     group: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     started: float = 0.0
     clock: RunningClock = field(default_factory=RunningClock)
     watching: RunningInstruments | None = None
@@ -145,8 +144,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
             pausable=cell.group is not None and device.pauses_with_cell(cell.trial.levels),
         )
     )  # fmt: skip
-    cell.limits = limited.facts
-    cell.facts |= cell.limits
+    cell.facts |= limited.facts
     own_device = cell.volume is not None
     cell.watching = cell.stack.enter_context(
         equipment.observers.start(server, running=cell.clock, own_device=own_device)
