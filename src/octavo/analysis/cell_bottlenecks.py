@@ -86,7 +86,7 @@ def describe(row: Mapping[str, Any]) -> str:
         return f"{resource} (server or client are limited to some CPUs)"
     if resource == LATENCY:
         busy = f"{row['device_busy_share'] * 100:.0f} %"
-        return f"{resource} (the device busy {busy}, {row['queue']:.2g} requests at a time)"
+        return f"{resource} (the device busy {busy}, {row['queue']:.3g} requests at a time)"
     if resource == "CPU":
         return f"CPU ({row['cpu_share'] * 100:.0f} %)"
     shares = [row[name] for name in ("requests_share", "bytes_share") if name.split("_")[0] in resource]

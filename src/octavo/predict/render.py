@@ -84,7 +84,7 @@ def short(interval: dict[str, Any] | None, form: str = "number", between: str = 
     value = interval["value"]
     far = max(value - interval["low"], interval["high"] - value)
     shown = _shown(value, form)
-    return shown if not value or far < 0.0005 * value else f"{shown}{between}±{100 * far / value:.2g} %"
+    return shown if not value or far < 0.0005 * value else f"{shown}{between}±{numbers.percent(far / value)}"
 
 
 def size_lines(document: dict[str, Any], show: Callable[..., str] = amount) -> list[tuple[str, ...]]:
@@ -136,7 +136,7 @@ def facts(document: dict[str, Any]) -> list[str]:
         found.append(f"{under['clients']} clients")
     if sample := document["sample"]:
         found.append(
-            f"simulated on 1/{1 / sample['share']:.0f} of the pages (reads ±{100 * sample['reads_error']:.2g} %)"
+            f"simulated on 1/{1 / sample['share']:.0f} of the pages (reads ±{numbers.percent(sample['reads_error'])})"
         )
     return found
 

@@ -17,8 +17,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "warning",
             seen,
             f"a random read is costed {random / sequential:.2g} times a sequential one: the planner prefers index "
-            "scans of "
-            "whole tables",
+            "scans of whole tables",
             *(planner_lines(asked, *better) if own else server_lines(*better)),
         )
     if sequential <= 0 or random / sequential < _ROTATING:
