@@ -348,6 +348,9 @@ from octavo.doctor.rules import RULES
         # Segments are as large as a quarter of max_wal_size: one of them triggers a checkpoint.
         ("checkpoints", {"server.checkpoints.requested": 9000, "server.wal.bytes": 300 * GB,
                          "setting.max_wal_size": 256 * MB, "setting.wal_segment_size": 64 * MB}, "warning"),
+        # Without those of CHECKPOINT there is one in an hour.
+        ("checkpoints", {"server.checkpoints.requested": 9000, "server.checkpoints.timed": 100,
+                         "server.wal.bytes": 1000 * GB}, "ok"),
         ("checkpoints", {"server.checkpoints.requested": 9000, "server.wal.bytes": {"absent": "13"}}, "warning"),
         # One a minute in two and a half hours of the day, the others by time.
         ("checkpoints", MUCH_WAL | {"server.checkpoints.timed": 2600, "server.checkpoints.requested": 1400}, "note"),

@@ -32,7 +32,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     apart = seconds / (timed + most)
     # A timed checkpoint comes checkpoint_timeout after the previous one, so all others happened in the remaining time.
     alone = (seconds - timed * timeout) / most
-    if most > timed and every < timeout * _OFTEN:
+    if most > timed and apart < timeout * _OFTEN:
         severity: Severity = "warning"
         how = f"{seen}: one every {human_duration(every)}"
     elif most >= _PART * timed and 0 <= alone < timeout * _IN_BURSTS:
