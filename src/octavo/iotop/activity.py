@@ -20,7 +20,8 @@ _HIDDEN = "<insufficient privilege>"
 # set_config('a.password', 'x'), and quotes that are doubled or escaped in another literal, a connection string. It may
 # be cut off: the server gives the beginning of a query. The word may be a literal of its own.
 _PASSWORD = re.compile(
-    r"""(password"?(?:\s*(?:=>?|:=)\s*|\s+to\s+|(?:\s|/\*(?:[^*]|\*(?!/))*\*/)+)|password'\s*,\s*|(?<!')password)"""
+    r"""(password"?(?:\s*(?:=>?|:=)\s*|\s+to\s+|(?:\s|/\*(?:[^*/]|\*(?!/)|/(?!\*))*\*/)+)|password'\s*,\s*"""
+    r"""|(?<!')password)"""
     r"""(''(?:[^'\\]|\\(?:''|.))+(?:''|'?\Z)|\\'[^'\\]+(?:\\'|\Z)"""
     r"""|(?:e|u&)?'(?:[^'\\]|''|\\.?)*(?:'|\Z)|\$(\w*)\$.*?(?:\$\3\$|\Z))""",
     re.IGNORECASE | re.DOTALL,
