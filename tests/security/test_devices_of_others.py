@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.security.test_journal_trust import left
@@ -76,8 +77,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         return "busy"
 
     monkeypatch.setattr(loop_volume, "_ask", ask)
-    monkeypatch.setattr(loop_volume, "_attached", lambda _: ["loop7"])
-    monkeypatch.setattr(loop_volume, "number_of", lambda _: "7:7")
+    monkeypatch.setattr(loop_volume, "_attached", Mock(return_value=["loop7"]))
+    monkeypatch.setattr(loop_volume, "number_of", Mock(return_value="7:7"))
     return found
 
 
@@ -86,7 +87,7 @@ def test_only_our_own_image_is_unmounted(
     own_home: Path, asked: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, device: str, programs: list[str]
 ) -> None:
     place, _ = left(own_home, "volumes/one")
-    monkeypatch.setattr(mounts, "at", lambda _: Mount(device, place, "ext4", "/dev/sda1"))
+    monkeypatch.setattr(mounts, "at", Mock(return_value=Mount(device, place, "ext4", "/dev/sda1")))
     told = undo({"kind": "mount", "directory": str(place), "image": str(place.with_suffix(".image"))})
     assert told is not None and told.what == "failed"
     assert [program for program, *_ in asked] == programs
@@ -104,7 +105,8 @@ def test_a_device_that_is_still_mounted_stays_attached(
 
 def test_a_directory_with_a_mount_in_it_is_not_removed(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, entry = left(own_home, "scratch/one")
-    monkeypatch.setattr(mounts, "below", lambda _: [Mount("8:1", place / "theirs", "ext4", "/dev/sda1")])
+    theirs = Mount("8:1", place / "theirs", "ext4", "/dev/sda1")
+    monkeypatch.setattr(mounts, "below", Mock(return_value=[theirs]))
     told = undo(entry)
     assert told is not None and (told.what, place.exists()) == ("failed", True)
     assert f"{place / 'theirs'} is mounted in it" in told.line

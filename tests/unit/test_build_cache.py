@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -260,7 +261,7 @@ def test_old_compiler_caches_go_while_another_command_makes_one(
         (tmp_path / name).mkdir()
     os.utime(tmp_path / "3", (0, 0))
     every = [tmp_path / ".made", *sorted(tmp_path.iterdir())]
-    monkeypatch.setattr(Path, "iterdir", lambda _: iter(every))
+    monkeypatch.setattr(Path, "iterdir", Mock(return_value=every))
     worker_client._forget_old(tmp_path)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.undo()
     assert sorted(path.name for path in tmp_path.iterdir()) == [name for name in names if name != "3"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -98,7 +99,7 @@ def test_the_target_is_just_enough(
 def test_a_server_starts_again_on_the_pages_that_it_has(own: int, result: str) -> None:
     """PostgreSQL asks for 72 where 71 are mapped and are a whole number of pages."""
     used = PoolState(2 * MB, total=own, free=0, reserved=0, surplus=0, overcommit=0)
-    situation: Any = SimpleNamespace(server=server(), pool=lambda: used, own=lambda _page: own)
+    situation: Any = SimpleNamespace(server=server(), pool=lambda: used, own=Mock(return_value=own))
     assert verify._restart(situation)["result"] == result
 
 

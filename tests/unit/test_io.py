@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -119,9 +120,9 @@ def test_a_file_that_was_never_written_is_said(
     """As fallocate(1) makes it: all of it is allocated, and the kernel returns zeros without the device."""
     unwritten = SimpleNamespace(
         requests=8, blocks=8, bytes=8 * BLOCK, file_bytes=8 * BLOCK, cached_bytes=0, seconds=1.0, cpu_seconds=0.1,
-        laps=1, device=(1, BLOCK, 0, 0), latency=lambda _: 1e-6, latency_mean=lambda: 1e-6,
+        laps=1, device=(1, BLOCK, 0, 0), latency=Mock(return_value=1e-6), latency_mean=lambda: 1e-6,
     )  # fmt: skip
-    monkeypatch.setattr("octavo.io.sweep.measure", lambda *_: unwritten)
+    monkeypatch.setattr("octavo.io.sweep.measure", Mock(return_value=unwritten))
     (result,) = sweep(job(file), "single", caches=(cache,))
     assert any("the device's counters show only 12% of what was read" in note for note in result["notes"]) == said
 

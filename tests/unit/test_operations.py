@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -58,9 +59,9 @@ def test_a_build_for_another_machine_is_no_companion(monkeypatch: pytest.MonkeyP
     compiler = "aarch64-linux-gnu-gcc" if os.uname().machine != "aarch64" else "x86_64-linux-gnu-gcc"
     foreign = [made(version, "8kB", "8kB", compiler_command=compiler) for version in ("18.6", "17.11")]
     own = made("18.6", "8kB", "16kB")
-    monkeypatch.setattr(cross, "runs_here", lambda _: False)
+    monkeypatch.setattr(cross, "runs_here", Mock(return_value=False))
     assert choose(own, foreign).another_wal_block is choose(foreign[0], foreign[1:]).older_major is None
-    monkeypatch.setattr(cross, "runs_here", lambda _: True)
+    monkeypatch.setattr(cross, "runs_here", Mock(return_value=True))
     assert choose(own, foreign).another_wal_block is foreign[0]
 
 
@@ -213,8 +214,8 @@ def test_a_replica_is_stopped_also_when_the_load_on_its_primary_fails(monkeypatc
         yield
         raise OctavoError("pgbench stopped while it should write")
 
-    sandbox: Any = SimpleNamespace(serve=lambda _: running("primary"), copy=lambda _: "data", load=load)
-    monkeypatch.setattr(streaming_replica, "_replica_of", lambda *_: running("replica"))
+    sandbox: Any = Mock(serve=Mock(return_value=running("primary")), load=load)
+    monkeypatch.setattr(streaming_replica, "_replica_of", Mock(return_value=running("replica")))
     with pytest.raises(OctavoError, match="pgbench stopped"):
         streaming_replica.OPERATION.check(sandbox)
     assert stopped == ["replica", "primary"]

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -406,8 +407,7 @@ def test_what_the_device_read_beside_us_is_foreign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: int, foreign: int
 ) -> None:
     """Never less than nothing: ours may also have read from another device."""
-    readings = iter((10 * MB, device))
-    monkeypatch.setattr("octavo.lab.validity.watch._device_read", lambda _: next(readings))
+    monkeypatch.setattr("octavo.lab.validity.watch._device_read", Mock(side_effect=[10 * MB, device]))
 
     def state(read: int) -> None:
         ours = planted.process(10, 1, "octavo") | planted.storage(10, read=read)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.unit.plans import small_plan
@@ -25,7 +26,7 @@ def test_the_order_is_that_of_the_first_host_that_can_run_something(
     """It had the seed of the first host that is listed, and no cell if that one can run none."""
     unable = replace(ABLE, skipped={cell.id: "its class is another one" for cell in CELLS})
     found = {"a": "the host does not respond", "b": unable, "c": ABLE}
-    monkeypatch.setattr(estimates, "host_estimates", lambda *_: found)
+    monkeypatch.setattr(estimates, "host_estimates", Mock(return_value=found))
     print_dry_run(PLAN, 3, FleetTarget(Path("hosts.toml"), None))
     text = capsys.readouterr().out
     assert "on c; every host has an order of its own:" in text

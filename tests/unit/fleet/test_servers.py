@@ -5,8 +5,8 @@ import re
 import socket
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -116,15 +116,11 @@ def test_a_worker_is_identified_before_an_update_can_replace_its_files(
 
     done: list[str] = []
 
-    def connection(_: object) -> Any:
-        tried = SimpleNamespace(wait=lambda _: None)
-        return SimpleNamespace(start=lambda: None, tried=tried, stop=lambda: None)
-
     monkeypatch.setattr(servers, "package_digest", lambda: done.append("identified"))
-    monkeypatch.setattr(servers, "security", lambda _: None)
+    monkeypatch.setattr(servers, "security", Mock())
     monkeypatch.setattr(servers, "guard", lambda: None)
     monkeypatch.setattr(servers, "octavo_home", lambda: tmp_path)
-    monkeypatch.setattr(servers, "_Connection", connection)
+    monkeypatch.setattr(servers, "_Connection", Mock())
     monkeypatch.setattr(servers.workshop.BENCH, "serve", lambda: None)
     servers.serve_host("127.0.0.1:8786", "127.0.0.1:8790", "a", lambda: done.append("ready"))
     assert done == ["identified", "ready"]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.planted_runs import plant
@@ -171,7 +172,7 @@ def test_where_directories_cannot_be_exchanged_the_earlier_site_is_never_lost(
     target = tmp_path / "site"
     with replacing_directory(target) as directory:
         (directory / "index.html").write_text("earlier")
-    monkeypatch.setattr("octavo.report.site_directory.ctypes.CDLL", lambda *_, **__: object())  # no renameat2
+    monkeypatch.setattr("octavo.report.site_directory.ctypes.CDLL", Mock(return_value=object()))  # no renameat2
     rename = Path.rename
 
     def fail(self: Path, to: Path) -> Path:
