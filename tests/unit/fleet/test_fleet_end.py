@@ -105,7 +105,8 @@ def test_hosts_get_the_plan_of_an_extended_run(hosts: Hosts) -> None:
     """They compared their loads with those of other hosts up to the round at which the run had ended."""
     identifier = run(hosts)
     assert hosts.orders[-1].plan["budget"] is None
-    hosts.events, hosts.box, hosts.raises = deque([Came("a")]), "again", KeyboardInterrupt()
+    hosts.events = deque([Came("a")])
+    hosts.box, hosts.raises = "again", KeyboardInterrupt()
     with suppress(Interrupted):  # unless all cells are decided
         resume_fleet_run(identifier, choice(hosts), lambda _: None, budget="1h")
     assert hosts.orders[-1].plan["budget"] == "1h"
