@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.unit.doctor_facts import (
+    AMPLIFIED,
     AZURE,
     CHECKPOINT,
     EBS,
@@ -54,6 +55,9 @@ from tests.unit.doctor_facts import (
         # 3,000 and 6 for each GiB.
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 6000.0}, "pd-balanced gives 6,000/s"),
         ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8 kB"),
+        # Of 6.4 MB/s, 1 MB/s may be temporary files.
+        ("read-amplification", AMPLIFIED | {"live.server.temporary_bytes_per_second": 1.0 * MB},
+         "6.9 bytes are read for each useful one"),
         ("raid-stripe", RAID | {"host.fs.options": "rw"}, "a write of 2 MB covers parts of two"),
         ("readahead", {"host.device.readahead_bytes": 0}, "a read of 128 kB is 32 requests, one after the other; a "
          "scan of 100 MB/s makes 25,600 requests/s, with 128 kB read ahead 800"),

@@ -34,7 +34,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.whole_or_none("live.server.base_backups"):
         raise UnknownError("a base backup runs: its reads are fetched, but not requested as blocks")
     files = asked.number_or_none("live.server.temporary_bytes_per_second") or 0.0
-    if fetched - files < _MOST * wanted:
+    for_blocks = fetched - files
+    if for_blocks < _MOST * wanted:
         return Ok(
             f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched, of which "
             f"{human_size(files)}/s may be temporary files"
@@ -47,8 +48,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning",
         f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched from storage{size}",
-        f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {human_size(block)} or less "
-        f"{human_size(fetched - wanted)}/s of the volume's throughput would be free",
+        f"{for_blocks / wanted:.1f} bytes are read for each useful one; with pages of {human_size(block)} or less "
+        f"{human_size(for_blocks - wanted)}/s of the volume's throughput would be free",
         fix,
         takes,
         "octavo doctor --interval 10s",
