@@ -19,8 +19,8 @@ const BEFORE: &str = "checkpoint_";
 const CUT_RELATION: &str = "cut_relation";
 
 /// Writes a part of a trace. Facts are kept; events, pauses and WAL only if their whole time is, and facts on the time
-/// before the trace only if its beginning is. Times are unchanged. What is missing in the source is written as lost, and
-/// returned.
+/// before the trace only if its beginning is. Times are unchanged. What is missing in the source is written as lost,
+/// and returned.
 ///
 /// # Errors
 /// An error in reading or writing.
