@@ -129,6 +129,19 @@ def test_a_view_does_not_show_an_earlier_interval(problem: Exception) -> None:
     assert not recording.latest
 
 
+def test_a_view_asks_a_server_that_was_too_busy_again_after_a_period() -> None:
+    clock = FakeClock()
+    problems = iter([None, None, psycopg.errors.QueryCanceled("timeout")])
+    sampler = Sampler(clock, keeps=False)
+    instrument = Counting(clock, period=5.0, problem=lambda: next(problems, None))
+    recording = sampler.add("counting", instrument, instrument.open(target(Path("/nowhere"))))
+    samples: list[int] = []
+    for clock.time in (101.0, 106.0, 107.0, 111.0):
+        sampler.sample_now()
+        samples.append(recording.samples)
+    assert samples == [2, 2, 2, 3]
+
+
 def test_the_cost_of_looking_is_measured_for_each() -> None:
     clock = FakeClock(until=103.5)
     sampler = sampling(clock, Counting(clock, cost=0.25), Counting(clock))

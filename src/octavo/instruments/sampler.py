@@ -182,10 +182,11 @@ class Sampler:
                 recording.due += period * (1 + max(0.0, now - recording.due) // period)
 
     def sample_now(self) -> None:
-        """Reads every instrument with a period of up to a second; the others wait for their own period."""
+        """Reads every instrument with a period of up to a second; the others wait for their own period, also after a
+        server was too busy to answer."""
         for recording in self.recordings:
-            period = recording.instrument.period
-            waits = 1.0 < period < math.inf and recording.latest and self.clock.now() < recording.due
+            period, has_asked = recording.instrument.period, recording.latest or recording.missed
+            waits = 1.0 < period < math.inf and has_asked and self.clock.now() < recording.due
             if recording.off is None and not waits:
                 recording.sample(self.clock, self.began)
                 recording.due = self.clock.now() + period

@@ -71,9 +71,9 @@ pub enum Checkpoints {
     Recorded,
     /// Regularly (checkpoint_timeout), and not at the times in the trace. In microseconds.
     Every {
-        /// From the begin of a cycle to its checkpoint.
+        /// From the beginning of a cycle to its checkpoint.
         interval: u64,
-        /// The begin of the first cycle on the trace's clock.
+        /// The beginning of the first cycle on the trace's clock.
         from: u64,
     },
 }

@@ -307,7 +307,7 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
     // At 30, 60 and 90 s; the first change, and the first one after each checkpoint, has a page image.
     assert_eq!((counts.checkpoint_writes, counts.full_page_images), (3, 4));
     assert_eq!(found.kernel().unwrap().device().writes, 3);
-    // Of a part of a trace: at 75 s, and neither at its begin nor at 60 and 90 s.
+    // Of a part of a trace: at 75 s, and neither at its beginning nor at 60 and 90 s.
     let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
     let found = after(one.writing(writer, every(30, 45)), &accesses[88..]);
     let counts = found.buffers().counts();
