@@ -46,8 +46,8 @@ def test_a_cell_whose_huge_pages_the_host_lacks_is_for_the_others(
     """Its trials failed on this host in every round."""
     monkeypatch.setattr(on_postgres, "PostgresBench", ShortOfPages)
     monkeypatch.setattr(on_postgres, "octavo_home", lambda: tmp_path)
-    monkeypatch.setattr(on_postgres, "check_host", lambda _: [])
-    monkeypatch.setattr(on_postgres, "environment_of", lambda *_: {})
+    monkeypatch.setattr(on_postgres, "check_host", lambda _: list[str]())
+    monkeypatch.setattr(on_postgres, "environment_of", lambda *_: dict[str, str]())
     order: Any = SimpleNamespace(run="run", cells=tuple(CELLS), host_class=None, room=5)
     nothing: Any = None
     ready = on_postgres.on_postgres(order, small_plan(), nothing, lambda _: None)
