@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.unit.plans import small_plan
@@ -46,8 +47,8 @@ def test_a_cell_whose_huge_pages_the_host_lacks_is_for_the_others(
     """Its trials failed on this host in every round."""
     monkeypatch.setattr(on_postgres, "PostgresBench", ShortOfPages)
     monkeypatch.setattr(on_postgres, "octavo_home", lambda: tmp_path)
-    monkeypatch.setattr(on_postgres, "check_host", lambda _: list[str]())
-    monkeypatch.setattr(on_postgres, "environment_of", lambda *_: dict[str, str]())
+    monkeypatch.setattr(on_postgres, "check_host", Mock(return_value=[]))
+    monkeypatch.setattr(on_postgres, "environment_of", Mock(return_value={}))
     order: Any = SimpleNamespace(run="run", cells=tuple(CELLS), host_class=None, room=5)
     nothing: Any = None
     ready = on_postgres.on_postgres(order, small_plan(), nothing, lambda _: None)
