@@ -1,4 +1,4 @@
-"""Limits on a device (cgroup version 1), on planted files that keep a line for each device, like the kernel's."""
+"""Limits on a device, on planted files that keep a line for each device, like the kernel's."""
 
 import threading
 from pathlib import Path
@@ -55,6 +55,17 @@ def test_a_new_device_is_rid_of_the_limits_of_the_one_before(root: Path) -> None
 def test_version_2_has_nothing_to_lift(tmp_path: Path) -> None:
     block_limit.lift("7:999", tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("root")
+def test_a_group_of_version_2_has_no_limit_after_the_context(tmp_path: Path) -> None:
+    """The server is started in the group after the probe, and is limited only later."""
+    group = plant(tmp_path / "group", {"io.max": ""})
+    chosen = volume("iops=300,mbps=125").highest
+    with Journal() as journal, block_limit.throttled("7:999", chosen, journal, group, root=group) as throttle:
+        throttle.limit(chosen, chosen)
+        assert "riops=300 wiops=300" in (group / "io.max").read_text()
+    assert (group / "io.max").read_text() == "7:999 rbps=max wbps=max riops=max wiops=max\n"
 
 
 def test_an_enforcer_that_an_interrupt_left_running_writes_no_more(root: Path) -> None:

@@ -80,6 +80,26 @@ def test_a_cell_that_joins_later_leaves_the_rounds_so_far_as_they_are(tmp_path: 
     laboratory.store.close()
 
 
+@pytest.mark.parametrize("moment", range(1, 13))
+def test_a_cell_that_joins_later_is_compared_in_every_round_also_after_a_stop(tmp_path: Path, moment: int) -> None:
+    """At the tenth trial it has been measured in the fourth round, and not yet its baseline."""
+    plan = small_plan(data_block=["2kB", "4kB", "8kB"]).model_copy(update={"rounds": 5})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    joined = laboratory.cells[0]
+    laboratory.bench.refused = {joined.id: "a program is not installed"}
+    laboratory.execute()
+    laboratory.bench.refused = {}
+    laboratory.bench.die_at = len(laboratory.bench.measured) + moment
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.execute()
+    (baseline,) = (cell.id for cell in laboratory.cells if cell.baseline and cell.condition == joined.condition)
+    places = {(one.round, one.part, one.cell) for one in laboratory.trials() if one.status != "skipped"}
+    compared = {number for number, part, cell in places if cell == joined.id and (number, part, baseline) in places}
+    assert compared == {1, 2, 3, 4, 5}
+    laboratory.store.close()
+
+
 def test_a_run_that_stopped_between_rounds_repeats_nothing(laboratory: Laboratory) -> None:
     laboratory.bench.die_at = 6
     with pytest.raises(KeyboardInterrupt):

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.fake_lab import SEED, Laboratory, planned
 from tests.unit.plans import small_plan
 
+from octavo.analysis.trials import used_trials
 from octavo.errors import HostError
 from octavo.lab.events import Notice, RoundStarted, TrialEnded
 from octavo.lab.execute import RunOutcome, Undecided
@@ -194,3 +195,20 @@ def test_a_round_that_lost_its_baseline_is_repeated_whole_on_request(laboratory:
     laboratory.execute(retry=True)
     condition = {cell.id for cell in laboratory.cells if cell.condition == baseline.condition}
     assert {trial.cell for trial in laboratory.trials() if trial.part == 2} == condition
+
+
+@pytest.mark.parametrize("moment", range(1, 12))
+def test_a_repetition_that_was_stopped_leaves_no_round_without_a_comparison(
+    laboratory: Laboratory, moment: int
+) -> None:
+    baseline = next(cell for cell in laboratory.cells if cell.baseline)
+    laboratory.bench.failing = {baseline.id}
+    laboratory.execute()
+    laboratory.bench.failing = set()
+    laboratory.bench.die_at = len(laboratory.bench.measured) + moment
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute(retry=True)
+    laboratory.execute(retry=True)
+    used = used_trials(laboratory.trials())
+    for cell in (cell.id for cell in laboratory.cells if cell.condition == baseline.condition):
+        assert {at for at, part, one in used if one == cell and (at, part, baseline.id) in used} == {1, 2, 3, 4}

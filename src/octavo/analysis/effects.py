@@ -69,7 +69,8 @@ def effects_of(
             if not deciding:  # a baseline alone
                 continue
             words = verdict_terms(metrics.get(key[1], {}))
-            early = not (condition.question.once or history.analyses)
+            # A control beside which nothing is compared decides nothing, and waits for no analysis.
+            early = bool(condition.question.targets) and not (condition.question.once or history.analyses)
             effects.extend(
                 _effect(condition, row, key, at, estimate, words, early=early)
                 for row, at in deciding.items()

@@ -303,6 +303,7 @@ class FleetRounds:
                         self._notify(Notice(f"{host.name} does not respond"))
                         host.since, host.failing = self._clock.now(), True
                     host.state = "away"
+                    self._drop_late(host)  # here, too: it may be back at once
                 self._forget(host)
             case Began():
                 if why := self._crew.began(host.name, event.report):
@@ -348,11 +349,14 @@ class FleetRounds:
 
     def _drop_unreachable(self) -> None:
         for host in self._members.values():
-            # One that comes back again and again, and is lost before it is ready, is away as well.
-            is_away = host.state == "away" or (host.state == "beginning" and host.failing)
-            if is_away and host.expected and self._clock.now() - host.since > self._patience:
-                host.expected = False
-                self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
+            if host.state == "away":
+                self._drop_late(host)
+
+    def _drop_late(self, host: Member) -> None:
+        """Goes on without a host that is away, if it was lost too long ago and has not been ready since."""
+        if host.expected and self._clock.now() - host.since > self._patience:
+            host.expected = False
+            self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
 
     def _hold_hosts(self) -> None:
         """Tells the hosts that the run is active, also those that have no order because they wait for a slower one."""

@@ -4,7 +4,7 @@ cgroup version 1: `blkio.throttle.*` at the root of the hierarchy (Documentation
 blkio-controller.rst), because a limit on a child group does not hold for writeback; the device has to be a private one.
 The limit outlives the loop device's image and would affect the next user of the device. It is therefore journaled, and
 any limit left on a device is removed when the device is attached (`lift`). cgroup version 2: `io.max` of the server's
-group (Documentation/admin-guide/cgroup-v2.rst), gone with the group.
+group (Documentation/admin-guide/cgroup-v2.rst), which after a kill goes with the group.
 """
 
 import os
@@ -64,7 +64,11 @@ def throttled(
     if not _version_1(root):
         if group is None:
             raise HostError("a device limit on cgroup version 2 needs the group in which the server was started")
-        yield Unified(group / "io.max", number)
+        unified = Unified(group / "io.max", number)
+        try:
+            yield unified
+        finally:  # the group goes on: its server has none before the trial, and ends without one
+            unified.limit(DeviceLimits(), DeviceLimits())
         return
     requests, bytes_a_second = most.whole()
     with ExitStack() as stack:

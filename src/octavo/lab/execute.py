@@ -16,7 +16,7 @@ from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_bud
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
 from octavo.lab.given_up import GivenUpCells, without_verdict
 from octavo.lab.part import PartRunner
-from octavo.lab.retry import cells_to_retry, rounds_to_retry, with_compared
+from octavo.lab.retry import beside_their_baselines, cells_to_retry, rounds_to_retry, with_compared
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
@@ -205,8 +205,9 @@ class _Session:
             for part, members in enumerate(self._bench.parts(cells), 1):
                 self._parts.run(round_number, part, members)
             return
-        there = {trial.cell for trial in self.trials if trial.round == round_number and trial.status != "skipped"}
-        again = with_compared(cells, frozenset(cell.id for cell in cells) - there, there)
+        mine = [trial for trial in self.trials if trial.round == round_number and trial.status != "skipped"]
+        there = beside_their_baselines(cells, ((trial.part, trial.cell) for trial in mine))
+        again = with_compared(cells, frozenset(cell.id for cell in cells) - there, {trial.cell for trial in mine})
         if again and self.seconds_left(round_number, again) >= 0:
             self._run_further_parts(round_number, cells, again)
 

@@ -1,7 +1,7 @@
 """What is measured in further parts of a round: with `--retry-failed` the cells without a valid trial, and always those
 that joined the run later."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from octavo.analysis.trials import used_trials
 from octavo.plan.cells import Cell, with_their_baselines
@@ -14,11 +14,25 @@ def rounds_to_retry(trials: Sequence[TrialRecord]) -> list[int]:
 
 
 def cells_to_retry(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list[Cell]:
-    """The cells to repeat in a round, from one host's trials of that round: those without a trial that counts, with
-    their baselines. If a baseline is among them, also all cells compared with it."""
-    good = {cell for _, _, cell in used_trials(trials)}
-    lacking = frozenset(trial.cell for trial in _last_attempts(trials) if trial.status in ("failed", "invalid")) - good
-    return with_compared(cells, lacking, good)
+    """The cells to repeat in a round, from one host's trials of that round: those without a trial that counts beside
+    one of their baseline, with their baselines. If a baseline is among them, also all cells compared with it."""
+    used = [(part, cell) for _, part, cell in used_trials(trials)]
+    others = {cell for _, cell in used}
+    bad = {trial.cell for trial in _last_attempts(trials) if trial.status in ("failed", "invalid")}
+    return with_compared(cells, frozenset(bad | others) - beside_their_baselines(cells, used), others)
+
+
+def beside_their_baselines(cells: Sequence[Cell], places: Iterable[tuple[int, str]]) -> set[str]:
+    """The cells that are in the same part as their baseline, from parts with their cells. A further part that was
+    interrupted may have a cell alone: that one is compared with nothing."""
+    there = set(places)
+    baseline_of = {cell.condition: cell.id for cell in cells if cell.baseline}
+    condition_of = {cell.id: cell.condition for cell in cells}
+    return {
+        cell
+        for part, cell in there
+        if cell in condition_of and (part, baseline_of.get(condition_of[cell], cell)) in there
+    }
 
 
 def with_compared(cells: Sequence[Cell], lacking: frozenset[str], others: Collection[str]) -> list[Cell]:

@@ -149,7 +149,7 @@ def _tally(document: Comparison, *, regressions: bool) -> str:
     cells = human_count(document["compared"], "comparison")
     if not document["decided"] and all(word.startswith("undecided") for word in document["tally"]):
         lines = [line for table in tables(document) for line in table.lines]
-        if all(line.verdict.startswith("undecided (no noise floor") for line in lines):
+        if lines and all(line.verdict.startswith("undecided (no noise floor") for line in lines):
             return (
                 f"Nothing could be decided: the controls of a run give no noise floor ({cells}). More rounds, or "
                 "octavo run --retry-failed RUN where they failed, would help."

@@ -332,18 +332,29 @@ def test_a_run_whose_control_failed_decides_nothing() -> None:
 
 
 def test_without_a_noise_floor_the_conclusion_does_not_blame_the_intervals(tmp_path: Path) -> None:
+    controls = {cell.id for cell in run_of("b", 2, factor={}).cells if cell.control}
+    found = without_trials_of(controls, tmp_path)
+    assert conclusion(found).startswith("Nothing could be decided: the controls of a run give no noise floor (4 comp")
+
+
+def test_where_nothing_is_compared_no_control_is_blamed(tmp_path: Path) -> None:
+    found = without_trials_of({cell.id for cell in run_of("b", 2, factor={}).cells}, tmp_path)
+    assert found["compared"] == 0
+    assert "noise floor" not in conclusion(found)
+
+
+def without_trials_of(cells: set[str], tmp_path: Path) -> dict[str, Any]:
+    """The comparison of two runs, of which these cells failed in the second one."""
     runs = [run_of("a", 1, factor={}), run_of("b", 2, factor={"4kB": 0.5, "8kB": 0.5})]
-    controls = {cell.id for cell in runs[1].cells if cell.control}
     with closing(Store.open(tmp_path / "store.sqlite")) as store:
         for run in runs:
             record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
             lost = [
-                replace(one, status="failed", observations=()) if run is runs[1] and one.cell in controls else one
+                replace(one, status="failed", observations=()) if run is runs[1] and one.cell in cells else one
                 for one in run.trials
             ]
             store.add_finished_run(record, run.cells, lost)
-        found = make_comparison(store, ["a", "b"])
-    assert conclusion(found).startswith("Nothing could be decided: the controls of a run give no noise floor (4 comp")
+        return make_comparison(store, ["a", "b"])
 
 
 def test_two_trials_a_cell_decide_nothing() -> None:

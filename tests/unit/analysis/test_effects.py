@@ -75,6 +75,14 @@ def test_before_the_first_analysis_there_is_an_interval_and_no_verdict() -> None
     assert (after["verdict"], after["look"]) == ("faster", 1)
 
 
+def test_a_control_beside_which_nothing_is_compared_waits_for_no_analysis() -> None:
+    alone = [one for one in rounds(range(1, 6), 1.0) if one.cell != SMALL.id]
+    used = used_trials(alone)
+    (row,) = effects_of(ONE_LOAD, [BASELINE, CONTROL], alone, used, values_by_key(used), METRICS).effects
+    assert row["low"] < row["high"]
+    assert row["verdict"] != BEFORE_THE_FIRST
+
+
 def test_a_run_of_fewer_rounds_is_analysed_after_its_last_one() -> None:
     few = ONE_LOAD.model_copy(update={"first_look": 8, "most_rounds": 4, "rounds": 4})
     row = of_small(effects(few, rounds(range(1, 5), 1.5)))

@@ -351,6 +351,27 @@ def test_a_host_that_is_lost_whenever_it_begins_is_done_without_after_a_while() 
     assert "b has not responded for too long: the run continues without it" in fleet.notices()
 
 
+def test_a_host_that_came_back_is_waited_for_while_it_begins() -> None:
+    """Its builds may take longer than the patience; the network was away for a moment."""
+    fleet = Fleet("a", "b")
+    begin = fleet.hosts.begin
+    losses: list[HostEvent] = [Left("b"), Came("b")]
+
+    def lost_once(numbers: Mapping[str, int]) -> None:
+        if "b" in numbers and losses:
+            begin({host: number for host, number in numbers.items() if host != "b"})
+            fleet.hosts.events += losses
+            losses.clear()
+            return
+        fleet.hosts.time += 100
+        begin(numbers)
+
+    fleet.hosts.begin = lost_once
+    assert fleet.work().ending == "rounds"
+    assert sorted(fleet.places()) == whole(1, 2)
+    assert "for too long" not in fleet.notices()
+
+
 def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
     fleet = Fleet("a", "b")
     fleet.hosts.full = {"b"}
