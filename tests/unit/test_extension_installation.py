@@ -5,6 +5,7 @@ touches nobody else's."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from octavo.postgres import extension
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.usage import added_files, not_postgresqls
 
-_RELEASE = {"files": {}, "origin": "https://example.org/a, sha256 known to Octavo"}
+_RELEASE: dict[str, Any] = {"files": {}, "origin": "https://example.org/a, sha256 known to Octavo"}
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_a_cpu_that_was_offline_goes_on_from_its_counters(tmp_path: Path) -> Non
     plant(tmp_path, {"stat": "cpu  9 9 9 9 9 9 9 9\ncpu0 0 0 0 200 0 0 0 0 0 0\n"})
     without = reader.read()
     plant(tmp_path, {"stat": both.format(300) + "cpu2 700 0 0 300 0 0 0 0 0 0\n"})
-    found = {item: value for metric, item, value in points(CPUS.figures[:1], without, reader.read(), 1.0)}
+    found = {item: value for _, item, value in points(CPUS.figures[:1], without, reader.read(), 1.0)}
     assert found == {"cpu0": 0.0, "cpu1": 0.0}
 
 

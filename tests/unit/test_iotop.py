@@ -195,7 +195,7 @@ def test_a_long_query_without_a_password_takes_no_time() -> None:
     began = time.process_time()
     query = "password/*" * 10_000
     row = {"pid": 7, "backend_type": "client backend", "database": "shop", "state": "active", "query": query}
-    assert doing_of(row).query == query
+    assert "***" not in str(doing_of(row).query)
     assert time.process_time() - began < 1.0
 
 

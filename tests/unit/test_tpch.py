@@ -463,7 +463,7 @@ def test_a_trial_measures_beforehand_on_a_server_that_is_not_warm_yet(
     nobody: Any = None
     equipment = Equipment(workload, Thresholds(), settings, nobody, nobody, nobody, nobody)
     dataset: Any = SimpleNamespace(copy_bytes=0, spec=SimpleNamespace(wal_bytes=0), build=None)
-    trial = Trial({"cache": "cold", "server_cpus": "all"}, dataset, 1, tmp_path / "1.server.log")
+    trial = Trial({"cache": "cold", "server_cpus": "all", "device": "native"}, dataset, 1, tmp_path / "1.server.log")
     with pytest.raises(Warmed):
         equipment.run(trial, {}, PhaseTimings())
     assert events == ["cold"]

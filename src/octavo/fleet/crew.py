@@ -67,7 +67,7 @@ class HostNotes:
         kernel or builds changed, its class does not fit, or it has loads copied from another host, which would be
         counted as independent."""
         hosts = self.hosts
-        before: Mapping[str, Any] = hosts[name].get("host", {})
+        before: Mapping[str, Any] = hosts[name].get("host") or {}
         now = report.environment.get("host", {})
         for what in _SAME:
             if what in before and before[what] != now.get(what):

@@ -167,7 +167,7 @@ def test_a_later_version_of_the_format_is_refused_with_3(tmp_path: Path) -> None
     path = made(tmp_path / "t.octrace")
     later = bytearray(path.read_bytes())
     later[4] = 99
-    later[32:36] = _crc32c(later[:32]).to_bytes(4, "little")
+    later[32:36] = _crc32c(bytes(later[:32])).to_bytes(4, "little")
     path.write_bytes(later)
     result = CliRunner().invoke(app, ["predict", str(path)])
     assert isinstance(result.exception, HostError) and result.exception.exit_code == 3

@@ -172,7 +172,7 @@ def test_too_few_rounds_for_an_interval_are_undecided_and_not_the_same(store: St
 
 
 def test_before_the_first_analysis_no_difference_was_looked_for(store: Store) -> None:
-    late = changed_plan({**DEVICES, "\n[baseline]": "\nfirst_look = 9\n\n[baseline]"})
+    late = changed_plan({**DEVICES, "\n[baseline]": "\nfirst_look = 9\nbudget = '1h'\n\n[baseline]"})
     found = answer(made(store, late))
     assert found.headline.startswith("Undecided between 8 kB and 4 kB data blocks: too few rounds for a first analysis")
 
