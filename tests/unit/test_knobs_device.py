@@ -226,13 +226,19 @@ class Device:
         self.served = DeviceTotals(self.served.reads + allowed * seconds, 0.0, 0.0, 0.0)
 
 
-def test_a_burst_ends_while_the_trial_runs() -> None:
+def used_up() -> tuple[Device, Enforcer]:
+    """A volume of 300 requests per second after ten seconds of reading, and its enforcer."""
     slow = Device()
     keeper = Enforcer(volume("gp2:100,credits=5400"), slow, lambda: slow.served, lambda: slow.now)
     keeper.begin()
     while slow.now < 10.0:
         slow.read_for(PERIOD_SECONDS)
         keeper.step()
+    return slow, keeper
+
+
+def test_a_burst_ends_while_the_trial_runs() -> None:
+    slow, keeper = used_up()
     first, last = slow.limits[0][1], slow.limits[-1][1]
     assert first.requests == 3000.0
     assert last.requests == pytest.approx(300.0)
@@ -244,12 +250,7 @@ def test_a_burst_ends_while_the_trial_runs() -> None:
 
 def test_credits_spent_before_the_trial_do_not_count() -> None:
     """As when the WAL regime `steady` was reached under the limits."""
-    slow = Device()
-    keeper = Enforcer(volume("gp2:100,credits=5400"), slow, lambda: slow.served, lambda: slow.now)
-    keeper.begin()
-    while slow.now < 10.0:
-        slow.read_for(PERIOD_SECONDS)
-        keeper.step()
+    slow, keeper = used_up()
     keeper.begin()
     assert slow.limits[-1][1].requests == 3000.0
     assert keeper.facts() == {"credits_left": 5400, "credits_spent_after_seconds": None}

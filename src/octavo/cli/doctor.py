@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _MOST_OF_A_CORE = 0.01
-# The options that these ones use besides themselves.
+# Options that have an effect together with these.
 _USED_WITH = {"explain": {"format"}, "compare": {"format"}, "watch": {"dsn", "hosts", "format"}}
 
 

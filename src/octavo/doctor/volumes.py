@@ -57,7 +57,7 @@ _PREMIUM = (
     ("P30", 1024, 5000, 200), ("P40", 2048, 7500, 250), ("P50", 4096, 7500, 250), ("P60", 8192, 16000, 500),
     ("P70", 16384, 18000, 750), ("P80", 32767, 20000, 900),
 )  # fmt: skip
-_BURSTS_UP_TO, _SMALL, _HALF_AN_HOUR = 512, 4096, 1800
+_BURSTS_UP_TO, _LARGER_TIERS_ABOVE, _HALF_AN_HOUR = 512, 4096, 1800
 
 
 def cloud_of(platform: str | None, vendor: str, model: str, size: int) -> Cloud | None:
@@ -97,7 +97,11 @@ def _azure(size: float) -> Cloud:
     kind, update = f"premium SSD ({tier})", "az disk update --resource-group GROUP --name DISK"
     # The tiers above 4,096 GiB are for larger disks only.
     better = next(
-        (name for name, most, rate, _ in _PREMIUM[at + 1 :] if rate > requests and (most <= _SMALL or size > _SMALL)),
+        (
+            name
+            for name, most, rate, _ in _PREMIUM[at + 1 :]
+            if rate > requests and (most <= _LARGER_TIERS_ABOVE or size > _LARGER_TIERS_ABOVE)
+        ),
         None,
     )
     more = (

@@ -48,7 +48,7 @@ class LimitedDevice:
     enforcer: Enforcer | None = None
 
     def refill(self) -> None:
-        """Begins again with the volume's initial credits: the trial starts now, what came before was not it."""
+        """Restores the volume's initial credits when the trial starts: those used before it do not count."""
         if self.enforcer is not None:
             self.enforcer.begin()
 

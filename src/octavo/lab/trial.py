@@ -114,7 +114,8 @@ class Equipment:
                     cpu_pinning.pinned(levels["client_cpus"]) as facts["client_cpus"],
                 ):
                     facts |= limited.facts
-                    if steady:  # of this device: a faster one would have changed more pages since the checkpoint
+                    if steady:
+                        # At full speed more pages would have been changed since the last checkpoint.
                         facts |= reach_regime(server, self.workload, levels, trial.seed)
                         limited.refill()
                     timings.end("checkpoint")

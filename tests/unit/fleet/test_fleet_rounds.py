@@ -258,16 +258,20 @@ def test_a_delivery_behind_a_lost_one_waits_until_both_are_sent() -> None:
     assert [trial.round for trial in fleet.stored] == [1, 2]
 
 
+def after_its_end(fleet: Fleet) -> FleetRounds:
+    """The rounds of a run that has ended, when it is resumed: both hosts come, and have nothing left to send."""
+    fleet.hosts.events = deque([Came("a"), Came("b")])
+    fleet.hosts.outbox, fleet.hosts.box = {"a": [], "b": []}, "again"
+    return fleet.rounds()
+
+
 def test_what_failed_is_measured_again_on_its_host_with_its_baseline() -> None:
     fleet = Fleet("a", "b")
     compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
     fleet.hosts.bad = {("b", 2, compared.id)}
     fleet.work()
     before = len(fleet.stored)
-    fleet.hosts.events = deque([Came("a"), Came("b")])
-    fleet.hosts.outbox = {"a": [], "b": []}  # as after a run that has ended
-    fleet.hosts.box = "again"
-    again = fleet.rounds()
+    again = after_its_end(fleet)
     again.retry()
     assert again.work().ending == "rounds"
     new = fleet.stored[before:]
@@ -284,11 +288,8 @@ def test_what_a_host_cannot_run_any_more_is_not_repeated_there() -> None:
     fleet.hosts.bad = {("b", 2, compared.id)}
     fleet.work()
     before = len(fleet.stored)
-    fleet.hosts.events = deque([Came("a"), Came("b")])
-    fleet.hosts.outbox = {"a": [], "b": []}
-    fleet.hosts.box = "again"
     fleet.hosts.cannot = {"b": {compared.id: "it needs 7 huge pages"}}
-    again = fleet.rounds()
+    again = after_its_end(fleet)
     again.retry()
     again.work()
     assert compared.id not in {trial.cell for trial in fleet.stored[before:]}
