@@ -15,11 +15,8 @@ from octavo.instruments import OPTIONAL, instruments, perf_events
 from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.cpu import INSTRUMENT as CPU
 from octavo.instruments.cpus import INSTRUMENT as CPUS
-from octavo.instruments.figures import (
-    TrialWork,
-    points,
-    totals,
-)
+from octavo.instruments.device import INSTRUMENT as DEVICE
+from octavo.instruments.figures import TrialWork, points, totals
 from octavo.instruments.huge_page_events import INSTRUMENT as HUGE_PAGE_EVENTS
 from octavo.instruments.memory import INSTRUMENT as MEMORY
 from octavo.instruments.perf_events import SOFTWARE, Event
@@ -142,6 +139,30 @@ def test_pressure_is_a_share_of_the_time(tmp_path: Path) -> None:
     found = reading(PRESSURE, tmp_path, lambda: plant(tmp_path, totals_of(250_000)))
     assert found["pressure_some cpu"] == 0.25
     assert found["pressure_full io"] == 0.0
+
+
+@pytest.mark.parametrize("is_disk", [False, True])
+def test_flushes_of_a_partition_are_left_out_and_not_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_disk: bool
+) -> None:
+    """The kernel counts those of whole disks only."""
+    if is_disk:
+        plant(tmp_path, {"254:1/mq/0/nr_tags": "64\n"})
+
+    class Statistics:
+        major, minor = 254, 1
+
+        def __getattr__(self, name: str) -> int:
+            return 0
+
+    def statistics(_: str) -> Statistics:
+        return Statistics()
+
+    monkeypatch.setattr("octavo._core.device_statistics", statistics)
+    monkeypatch.setattr("octavo.instruments.device._DEVICES", tmp_path)
+    found = DEVICE.open(Target(nothing, 180000, tmp_path, None, None)).read()[None]
+    assert ("flushes" in found) is is_disk
+    assert found["reads"] == 0
 
 
 def test_events_of_huge_pages_are_counted(tmp_path: Path) -> None:

@@ -4,17 +4,25 @@ Source: /proc/diskstats, read by the Rust core (kernel Documentation/admin-guide
 iostat(1). It counts requests of all processes, but not pages that are still dirty in the page cache at the end.
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, PerTransaction, Rate, Ratio, Reading, Total
 from octavo.instruments.target import Target
 from octavo.observation import Metric
+
+if TYPE_CHECKING:
+    from octavo._core import DeviceStatistics
 
 _KB = 1 / 1024
 _COUNTERS = (
     "reads", "reads_merged", "read_bytes", "read_milliseconds", "writes", "writes_merged", "written_bytes",
     "write_milliseconds", "io_milliseconds", "weighted_io_milliseconds",
 )  # fmt: skip
-_LATER_COUNTERS = ("flushes", "flush_milliseconds")  # Linux 5.5
+# Linux 5.5, of whole disks with a request queue (block/blk-flush.c): those of partitions and volumes are always zero.
+_FLUSH_COUNTERS = ("flushes", "flush_milliseconds")
+_DEVICES = Path("/sys/dev/block")
 
 
 class DeviceActivity:
@@ -69,15 +77,20 @@ class DeviceActivity:
             raise UnavailableError(target.no_directory)
         path = str(target.directory)
 
-        def read() -> Reading:
+        def look() -> "DeviceStatistics":
             try:
-                now = device_statistics(path)
+                return device_statistics(path)
             except (LookupError, OSError, ValueError) as error:
                 raise UnavailableError(str(error)) from error
-            later = {name: value for name in _LATER_COUNTERS if (value := getattr(now, name)) is not None}
-            return {None: {**{name: getattr(now, name) for name in _COUNTERS}, **later}}
 
-        read()
+        first = look()
+        counts_flushes = (_DEVICES / f"{first.major}:{first.minor}" / "mq").exists()
+        counters = (*_COUNTERS, *_FLUSH_COUNTERS) if counts_flushes else _COUNTERS
+
+        def read() -> Reading:
+            now = look()
+            return {None: {name: value for name in counters if (value := getattr(now, name)) is not None}}
+
         return Reader(read)
 
 
