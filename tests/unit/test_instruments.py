@@ -139,6 +139,7 @@ def test_pressure_is_a_share_of_the_time(tmp_path: Path) -> None:
     found = reading(PRESSURE, tmp_path, lambda: plant(tmp_path, totals_of(250_000)))
     assert found["pressure_some cpu"] == 0.25
     assert found["pressure_full io"] == 0.0
+    assert "pressure_full cpu" not in found  # the kernel's zero says nothing
 
 
 @pytest.mark.parametrize("is_disk", [False, True])

@@ -1,7 +1,7 @@
 """Pressure: the share of the time in which tasks waited for CPU, memory or I/O.
 
 Source: /proc/pressure/* (kernel Documentation/accounting/psi.rst): `total`, in microseconds. `some`: at least one task
-waited; `full`: all non-idle tasks waited.
+waited; `full`: all non-idle tasks waited, which is undefined for the machine's CPU: kernels from 5.13 on report a zero.
 """
 
 from octavo.host.procfs import ProcFile, number_after
@@ -40,7 +40,9 @@ class Pressure:
             raise UnavailableError(f"this kernel has no pressure stall information (PSI): {error.strerror}") from error
 
         def read() -> Reading:
-            return {resource: _totals(file.read()) for resource, file in files.items()}
+            found = {resource: _totals(file.read()) for resource, file in files.items()}
+            found["cpu"].pop("full", None)
+            return found
 
         def close() -> None:
             for file in files.values():
@@ -50,7 +52,7 @@ class Pressure:
 
 
 def _totals(text: bytes) -> dict[str, float]:
-    """The two totals; before Linux 5.13 the CPU has no `full`.
+    """The totals by name.
 
     >>> _totals(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\\n")
     {'some': 12.0}
