@@ -1,8 +1,8 @@
 """TLB misses, cycles and instructions of the server's processes, from the CPU's own counters.
 
-Source: perf_event_open(2), the events of `perf stat -e dTLB-loads,dTLB-load-misses,iTLB-load-misses,cycles,
-instructions` (include/uapi/linux/perf_event.h). Each process that runs when the trial starts is counted with its later
-children, so new backends count through the postmaster. A virtual machine often has no such counters.
+Source: perf_event_open(2), the events of `perf stat -e dTLB-loads,dTLB-load-misses,dTLB-store-misses,iTLB-load-misses,
+cycles,instructions` (include/uapi/linux/perf_event.h). Each process that runs when the trial starts is counted with its
+later children, so new backends count through the postmaster. A virtual machine often has no such counters.
 """
 
 import math
