@@ -1,9 +1,11 @@
 """The workload pgio: its tables, its figures, and the work of each session."""
 
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +17,10 @@ from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.plan.model import known_factors
 from octavo.plan.presets import find_plan
+from octavo.postgres.cluster import Server
 from octavo.store.records import TrialRecord
 from octavo.units import parse_size
+from octavo.workload_support import pgbench_client
 from octavo.workloads.base import BY_SESSION, CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
 from octavo.workloads.pgio import Pgio, figures, sessions, tables
 from octavo.workloads.pgio.conf import parse_conf
@@ -53,6 +57,26 @@ def test_sessions_share_what_all_of_them_looked_for() -> None:
         18.75,
         62.5,
     )
+
+
+def test_a_call_that_costs_only_itself_has_no_work_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of no blocks descend the index, which are most blocks of a call with small units."""
+    asked: dict[str, str | int] = {}
+
+    @contextmanager
+    def scripts(*_: object, **variables: str | int) -> Generator[list[str], None, None]:
+        asked.update(variables)
+        yield []
+
+    def measure(*_: object) -> tuple[WorkloadResult, Counter[int]]:
+        return WorkloadResult((), 1.0, 1000), Counter()
+
+    monkeypatch.setattr(pgbench_client, "scripts", scripts)
+    monkeypatch.setattr(sessions, "measure", measure)
+    (own,) = Pgio().afterwards(cast("Server", None), LEVELS, WorkloadResult((), 1.0, 10))
+    assert own.value == 0.01
+    assert asked["units"] == "0"
+    assert asked["read_blocks"] == LEVELS["work_unit"]
 
 
 def test_no_time_and_no_calls_give_no_figure() -> None:

@@ -84,11 +84,12 @@ class Pgio:
         return replace(result, observations=(*found, *result.observations), facts={**result.facts, **facts})
 
     def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
-        """The cost of the same calls without a block to read or update, as a share: round trip, parsing, executor.
+        """The cost of the same calls without a work unit, as a share: round trip, parsing, planning, executor.
 
         A call that updates nothing writes no WAL and does not wait for it: the commit counts as measured work.
         """
-        empty = {**levels, "work_unit": "0", "update_work_unit": "0", "duration": f"{_EMPTY_SECONDS}s"}
+        # A unit of no blocks would still descend the index.
+        empty = {**levels, "units": "0", "duration": f"{_EMPTY_SECONDS}s"}
         with _scripts(server, empty) as what:
             nothing, _ = sessions.measure(server, _of_pgbench(empty), 1, what)
         if not nothing.transactions or not result.transactions:
