@@ -2,7 +2,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,8 +12,9 @@ from octavo.host.journal import Journal
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import Thresholds
+from octavo.postgres.cluster import Server
 from octavo.workload_support.pgbench_client import parse, scripts
-from octavo.workloads import custom
+from octavo.workloads import custom, pgbench
 from octavo.workloads.base import WorkloadResult
 
 # The output of pgbench of PostgreSQL 18.
@@ -114,3 +115,17 @@ def test_an_at_sign_in_the_name_of_a_users_script_is_no_weight(tmp_path: Path, m
     levels = {"archive": "/x/a.dump", "script": "/x/at@home.sql + /x/b.sql@3"}
     with custom._lent_scripts(server, levels) as what:  # pyright: ignore[reportPrivateUsage]
         assert what == [f"--file={tmp_path}/at@home.sql@1", f"--file={tmp_path}/b.sql@3"]
+
+
+def test_churn_reaches_more_accounts_than_an_int_can_number() -> None:
+    """pgbench's own key is a bigint from scale 20000 on."""
+    executed: list[str] = []
+
+    class Asked:
+        def execute(self, statement: str) -> None:
+            executed.append(statement)
+
+    pgbench._churn(cast("Server", Asked()), 3_000_000_000, 1, load=1)
+    updates = [statement for statement in executed if statement.startswith("WITH")]
+    assert len(updates) == 30_000_000 / 20_000
+    assert "floor(random() * 3000000000)::bigint" in updates[0]

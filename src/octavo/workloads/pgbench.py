@@ -98,7 +98,7 @@ def _churn(server: Server, accounts: int, percent: int, load: int) -> None:
         rows = min(_BATCH, until_vacuum, left)
         server.execute(
             "WITH drawn AS MATERIALIZED (SELECT 1 + floor(random() * "  # noqa: S608  # whole numbers of our own
-            f"{accounts})::int AS aid FROM generate_series(1, {rows})) "
+            f"{accounts})::bigint AS aid FROM generate_series(1, {rows})) "
             "UPDATE pgbench_accounts SET abalance = abalance + 1 FROM drawn WHERE pgbench_accounts.aid = drawn.aid"
         )
         left -= rows
