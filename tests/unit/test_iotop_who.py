@@ -154,6 +154,7 @@ def test_postgresqls_processes_by_role_the_kernels_by_what_they_do(proc: Path) -
         21: "filesystem's journal", 30: None,
     }  # fmt: skip
     assert known.meet(20) == ProcessInfo(None, None, 0, "kworker", "kernel worker", kernel=True)
+    assert known.meet(0) == ProcessInfo(0, None, 0, "swapper", "kernel", kernel=True)  # and not a process that ended
     assert known.meet(11).parent == 10
     assert known.meet(11).uid == os.geteuid()
     assert known.meet(30).command.isprintable()

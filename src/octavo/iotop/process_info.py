@@ -39,6 +39,10 @@ class ProcessInfo:
     ended: bool = False
 
 
+# The idle task of every CPU, which /proc does not list: an interrupt on it issued the request.
+_IDLE = ProcessInfo(0, None, 0, "swapper", "kernel", kernel=True)
+
+
 def has_no_title(who: ProcessInfo) -> bool:
     """Whether this is a server's process in its first moments, whose role is not known yet."""
     return who.role is None and not who.kernel and who.command.startswith("postgres")
@@ -57,6 +61,8 @@ class ProcessLookup:
     def meet(self, pid: int) -> ProcessInfo:
         """Its identity now, or from an earlier lookup. For a process that ended before any lookup there is at most its
         name."""
+        if pid == 0:
+            return _IDLE
         try:
             process = read_process(pid, self._proc)
         except OSError:  # /proc mounted with hidepid
