@@ -21,6 +21,7 @@ from rich.console import Console
 from octavo.errors import HostError
 from octavo.host.diskstats import DiskTotals
 from octavo.host.journal import Journal
+from octavo.instruments.request_counter import Direction
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
 from octavo.iotop.activity import Activity, ProcessActivity, doing_of
@@ -29,7 +30,7 @@ from octavo.iotop.instance import instance, undo_instance
 from octavo.iotop.monitor import RequestMonitor
 from octavo.iotop.process_info import WRITE_BACK, ProcessInfo
 from octavo.iotop.process_io import AskedBytes, AskedOf, SystemCalls
-from octavo.iotop.request_source import Direction, RequestCount, RequestSource
+from octavo.iotop.request_source import RequestCount, RequestSource
 from octavo.iotop.snapshot import IoWorkerClient, RequestRow, RequestSnapshot, RequestSum, RowKey, rows_of, settled
 from octavo.iotop.terminal_text import one_line
 from octavo.iotop.view import view

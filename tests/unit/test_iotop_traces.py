@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.instruments.bpf import Jump, Label, assemble, instruction
-from octavo.iotop.request_source import RequestCount, direction_of
+from octavo.instruments.request_counter import direction_of
+from octavo.iotop.request_source import RequestCount
 from octavo.iotop.trace_lines import Attribution, Event, TraceLine, lost_events, parse_line
 
 # Possible names of a process: 15 bytes, anything but a zero, also letters of several bytes.

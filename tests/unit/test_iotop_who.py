@@ -11,10 +11,11 @@ from tests.unit.planted import plant
 from octavo.errors import UsageError
 from octavo.host.diskstats import DiskTotals, parse_diskstats
 from octavo.host.page_stack import page_stack
+from octavo.instruments.request_counter import kernel_number
 from octavo.iotop.devices import device_name, disks_below, find_disk, without_queue
 from octavo.iotop.from_proc import FromProc
 from octavo.iotop.process_info import ProcessInfo, ProcessLookup
-from octavo.iotop.request_source import RequestCount, kernel_number
+from octavo.iotop.request_source import RequestCount
 
 # --- the kernel's tables
 

@@ -5,6 +5,7 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from octavo.instruments import bpf, perf_events, request_programs, system_calls
 from octavo.instruments.perf_events import TRACEPOINT, Event
@@ -12,6 +13,9 @@ from octavo.instruments.perf_events import TRACEPOINT, Event
 _KEY, _VALUE, _INDEX = struct.Struct("=IIII"), struct.Struct("=Q"), struct.Struct("=I")
 _OWNER_KEY_BYTES, _OWNER_BYTES, _NAME_BYTES = 16, 8, 16
 _MOST_ENTRIES = 16384
+
+Direction = Literal["read", "write", "discard"]
+_DIRECTIONS: dict[str, Direction] = {"R": "read", "W": "write", "D": "discard"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,25 @@ class RequestCounter:
     def _keep(self, descriptor: int) -> int:
         self._descriptors.append(descriptor)
         return descriptor
+
+
+def direction_of(kind: str) -> Direction | None:
+    """The direction in the letters of rwbs (kernel/trace/blktrace.c, blk_fill_rwbs), in which a flush before a write
+    precedes it; None for a flush alone.
+
+    >>> direction_of("WS"), direction_of("FWFS"), direction_of("RAM"), direction_of("FF"), direction_of("DS")
+    ('write', 'write', 'read', None, 'discard')
+    """
+    return next((_DIRECTIONS[letter] for letter in kind if letter in _DIRECTIONS), None)
+
+
+def kernel_number(major: int, minor: int) -> int:
+    """A device's number inside the kernel (include/linux/kdev_t.h).
+
+    >>> kernel_number(254, 1) == 254 << 20 | 1
+    True
+    """
+    return major << 20 | minor
 
 
 def _kind(letters: int) -> str:

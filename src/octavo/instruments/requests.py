@@ -12,13 +12,12 @@ from octavo.host.block_devices import device_under
 from octavo.host.process_table import read_process, title_of
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Ratio, Reading, Total
-from octavo.instruments.request_counter import RequestCounter, Requests
+from octavo.instruments.request_counter import Direction, RequestCounter, Requests, direction_of, kernel_number
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 from octavo.postgres.process_roles import POSTMASTER, role_of
 from octavo.units import format_size
 
-_DIRECTIONS = {"R": "read", "W": "write", "D": "discard"}
 KERNEL, OTHERS, GONE = "kernel", "other programs", "ended before they were identified"
 
 
@@ -55,7 +54,7 @@ class DeviceRequests:
             taken = counter.take()
             roles.keep({requests.pid for requests in taken})
             for requests in taken:
-                direction = _direction(requests.kind)
+                direction = direction_of(requests.kind)
                 if requests.size and direction is not None:
                     _add(total, roles.of(requests.pid), direction, requests)
             if lost := counter.lost():
@@ -74,7 +73,7 @@ def size_class(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def _add(found: dict[str | None, dict[str, float]], role: str, direction: str, requests: Requests) -> None:
+def _add(found: dict[str | None, dict[str, float]], role: str, direction: Direction, requests: Requests) -> None:
     item = f"{direction} {format_size(size_class(requests.size))}"
     by_size = found.setdefault(item, {"requests": 0.0})
     by_size["requests"] += requests.count
@@ -83,15 +82,6 @@ def _add(found: dict[str | None, dict[str, float]], role: str, direction: str, r
         by_role = found.setdefault(role, dict.fromkeys(("reads", "read_bytes", "writes", "written_bytes"), 0.0))
         by_role[count] += requests.count
         by_role[total] += requests.count * requests.size
-
-
-def _direction(kind: str) -> str | None:
-    """The direction from the first letters of rwbs; a flush before a write precedes it.
-
-    >>> _direction("WS"), _direction("FW"), _direction("RA"), _direction("FF")
-    ('write', 'write', 'read', None)
-    """
-    return next((_DIRECTIONS[letter] for letter in kind if letter in _DIRECTIONS), None)
 
 
 class _Roles:
@@ -140,7 +130,7 @@ def volume_under(directory: Path, sys: Path = Path("/sys")) -> tuple[int, bool]:
     if device is None:
         raise UnavailableError("the data directory's filesystem has no block device of its own")
     major, minor = (int(part) for part in (device / "dev").read_text().split(":"))
-    return major << 20 | minor, not (device / "mq").exists()  # dev_t inside the kernel (include/linux/kdev_t.h)
+    return kernel_number(major, minor), not (device / "mq").exists()
 
 
 INSTRUMENT = DeviceRequests()

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from octavo.errors import UsageError
+from octavo.host import block_devices
 from octavo.host.block_devices import device_under, devices
-from octavo.iotop.request_source import kernel_number
+from octavo.instruments.request_counter import kernel_number
 
 _SYS = Path("/sys")
 
@@ -40,17 +41,8 @@ def without_queue(name: str, sys: Path = _SYS) -> bool:
 
 def disks_below(name: str, sys: Path = _SYS) -> tuple[str, ...]:
     """The disks that a volume's requests are made at, through all that lies between; none below a disk itself."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        for slave in (sys / "class/block" / waiting.pop() / "slaves").glob("*"):
-            device = (sys / "class/block" / slave.name).resolve()
-            disk = device.parent if (device / "partition").exists() else device
-            if any((device / "slaves").glob("*")):
-                waiting.append(slave.name)
-            else:
-                found.add(disk.name)
-    return tuple(sorted(found))
+    device = (sys / "class/block" / name).resolve()
+    return tuple(sorted(disk.name for disk in block_devices.disks_below(device) if disk != device))
 
 
 def _find(asked: str, sys: Path) -> Path | None:

@@ -1,7 +1,7 @@
 """Requests counted in the kernel by BPF programs of our own (`octavo.instruments.request_counter`)."""
 
-from octavo.instruments.request_counter import RequestCounter
-from octavo.iotop.request_source import RequestCount, direction_of
+from octavo.instruments.request_counter import RequestCounter, direction_of
+from octavo.iotop.request_source import RequestCount
 
 
 class FromBpf:

@@ -6,8 +6,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from octavo.host.journal import Journal
+from octavo.instruments.request_counter import Direction
 from octavo.iotop.instance import instance
-from octavo.iotop.request_source import Direction, RequestCount
+from octavo.iotop.request_source import RequestCount
 from octavo.iotop.trace_lines import EVENTS, SUBMITTED, Attribution, lost_events, parse_line
 
 # All CPUs' buffers together, and the least that one gets. A thousand requests are about 250 kB.

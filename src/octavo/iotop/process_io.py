@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.iotop.request_source import Direction
+from octavo.instruments.request_counter import Direction
 
 _LONGEST = 4096
 _NAMES = (b"rchar", b"wchar", b"syscr", b"syscw")

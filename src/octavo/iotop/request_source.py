@@ -1,10 +1,9 @@
 """The interface of every source of requests: by process and device, the requests since the previous call."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-Direction = Literal["read", "write", "discard"]
-_DIRECTIONS: dict[str, Direction] = {"R": "read", "W": "write", "D": "discard"}
+from octavo.instruments.request_counter import Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +48,3 @@ class RequestSource(Protocol):
     def close(self) -> None:
         """Stops counting and removes everything that was created for it."""
         ...
-
-
-def direction_of(kind: str) -> Direction | None:
-    """The direction in the letters of rwbs (kernel/trace/blktrace.c, blk_fill_rwbs); None for a flush alone.
-
-    >>> direction_of("WS"), direction_of("FWFS"), direction_of("RAM"), direction_of("FF"), direction_of("DS")
-    ('write', 'write', 'read', None, 'discard')
-    """
-    return next((_DIRECTIONS[letter] for letter in kind if letter in _DIRECTIONS), None)
-
-
-def kernel_number(major: int, minor: int) -> int:
-    """A device's number inside the kernel (include/linux/kdev_t.h).
-
-    >>> kernel_number(254, 1) == 254 << 20 | 1
-    True
-    """
-    return major << 20 | minor

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from octavo.host.diskstats import DiskTotals
+from octavo.instruments.request_counter import Direction
 from octavo.iotop.activity import ProcessActivity
 from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo, has_no_title
 from octavo.iotop.process_io import AskedOf, SystemCalls
-from octavo.iotop.request_source import Direction
 
 SCHEMA_VERSION = 1
 

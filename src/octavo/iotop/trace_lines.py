@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from octavo.iotop.request_source import RequestCount, direction_of, kernel_number
+from octavo.instruments.request_counter import direction_of, kernel_number
+from octavo.iotop.request_source import RequestCount
 
 Event = Literal["block_io_start", "block_rq_issue", "block_rq_requeue", "block_bio_queue"]
 EVENTS: tuple[Event, ...] = ("block_io_start", "block_rq_issue", "block_rq_requeue")
