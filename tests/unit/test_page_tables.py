@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit import planted
 
 from octavo import workloads
 from octavo.errors import HostError, OctavoError, UsageError
@@ -23,7 +24,7 @@ from octavo.workload_support.server_memory import (
     touched,
 )
 from octavo.workloads.oom import GrowingConnections, story
-from octavo.workloads.pooled import MemoryPart, PageTableGrowth, client, pooler, predict
+from octavo.workloads.pooled import MemoryPart, PageTableGrowth, client, pooler, predict, shared_page
 from octavo.workloads.pooled import story as story_of_growth
 
 MB = 1024**2
@@ -169,3 +170,22 @@ def test_the_stories_name_who_is_killed() -> None:
     growth = story_of_growth(PageTableGrowth(2, MB, 3 * MB, 4 * MB), [backend])
     assert "1 MB when they were new, 3 MB at the end" in growth
     assert "killed first would be a client backend" in growth
+
+
+@pytest.mark.parametrize(
+    ("levels", "mode", "page"),
+    [
+        ({"huge_pages": "2MB", "shmem_thp": "always"}, "[always] within_size advise never deny force", 2 * MB),
+        ({"shmem_thp": "within_size"}, "always [within_size] advise never deny force", 4 * MB),
+        ({"shmem_thp": "as-found"}, "[always] within_size advise never deny force", 4 * MB),
+        ({"huge_pages": "off"}, "always within_size [advise] never deny force", mmap.PAGESIZE),
+        ({}, None, mmap.PAGESIZE),
+    ],
+)
+def test_shared_memory_has_the_pages_that_the_kernel_gives(
+    tmp_path: Path, levels: dict[str, str], mode: str | None, page: int
+) -> None:
+    place = "kernel/mm/transparent_hugepage"
+    if mode is not None:
+        planted.plant(tmp_path, {f"{place}/shmem_enabled": f"{mode}\n", f"{place}/hpage_pmd_size": f"{4 * MB}\n"})
+    assert shared_page(levels, tmp_path) == page

@@ -8,9 +8,12 @@ every part of shared_buffers. Afterwards the connections still exist, and are ex
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.factor import Factor, duration, one_of, size, whole_number
+from octavo.host.free_memory import huge_page
+from octavo.host.kernel_text import chosen
 from octavo.hugepages.savings import predictable, table_bytes
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
@@ -24,7 +27,6 @@ from octavo.workload_support.server_memory import (
     look,
     touched,
 )
-from octavo.workload_support.shared_pages import shared_page
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pooled import client, watch
 from octavo.workloads.pooled.pooler import pooled
@@ -41,7 +43,8 @@ _PSS = Metric("pss_bytes", "proportional set size, largest process", "bytes")
 _VICTIM = Metric("first_victim_bytes", "RSS + swap + page tables of the first process to be killed", "bytes")
 _METRICS = (_TABLES, _GROWTH, _EACH, _PREDICTED, _OF_PREDICTED, _MOST, _TOUCHED, _WEIGHT, _PSS, _VICTIM)
 
-
+# The modes in which shared memory gets transparent huge pages without asking for them.
+_TRANSPARENT = ("always", "within_size", "force")
 # The memory that one lowest page table maps: a page of 8-byte entries.
 _REGION = mmap.PAGESIZE * (mmap.PAGESIZE // 8)
 # The memory that a backend touches with a buffer: its block, its descriptor, its entry in the hash table
@@ -156,6 +159,17 @@ class Pooled:
         observations = (*growth.observations(), *_weighed(processes), *over_time, *result.observations)
         reported = story(growth, processes) + seen_meanwhile.story()
         return replace(result, observations=observations, output=result.output + reported)
+
+
+def shared_page(levels: Levels, sys: Path = Path("/sys")) -> int:
+    """The bytes of a page of the cell's shared memory: of the pool, else of a transparent huge page if the kernel's
+    present mode gives them (kernel Documentation/admin-guide/mm/transhuge.rst), else the CPU's own."""
+    if levels.get("huge_pages", "off") != "off":
+        return parse_size(levels["huge_pages"])
+    mode, transparent = sys / "kernel/mm/transparent_hugepage/shmem_enabled", huge_page(sys)
+    if transparent is not None and mode.exists() and chosen(mode.read_text()) in _TRANSPARENT:
+        return transparent
+    return mmap.PAGESIZE
 
 
 def predict(
