@@ -72,7 +72,7 @@ class DeviceStatistics:
         """Time that all discards took together."""
     @property
     def flushes(self) -> int | None:
-        """Completed flushes of the device's write cache; None before Linux 5.5, 0 for partitions.
+        """Completed flushes of the device's write cache; None before Linux 5.5, 0 for partitions and volumes.
 
         The kernel merges concurrent flushes: there are fewer than fsync(2) calls.
         """

@@ -48,7 +48,7 @@ pub struct DeviceStatistics {
     pub weighted_io_milliseconds: u64,
     /// Absent before Linux 4.18.
     pub discards: Option<DiscardStatistics>,
-    /// Absent before Linux 5.5; always zero for partitions.
+    /// Absent before Linux 5.5; always zero for partitions, and for devices without a request queue.
     pub flushes: Option<FlushStatistics>,
 }
 
