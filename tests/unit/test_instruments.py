@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from tests.unit.planted import machine, plant, process, target
@@ -24,6 +25,7 @@ from octavo.instruments.pressure import INSTRUMENT as PRESSURE
 from octavo.instruments.processes import INSTRUMENT as PROCESSES
 from octavo.instruments.pss import Pss
 from octavo.instruments.relations import INSTRUMENT as RELATIONS
+from octavo.instruments.statements import INSTRUMENT as STATEMENTS
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
@@ -304,6 +306,26 @@ def test_a_relation_that_was_not_among_the_largest_before_has_no_growth() -> Non
     assert found == [
         ("relation_bytes", "a", 150.0), ("relation_growth_bytes", "a", 50.0), ("relation_bytes", "b", 900.0),
     ]  # fmt: skip
+
+
+def test_a_statement_that_was_dropped_meanwhile_has_no_negative_time() -> None:
+    """pg_stat_statements.max: it drops the least used ones, and counts them from zero when it meets them again."""
+    counters = dict.fromkeys(("reads", "hits", "temporary", "wal_bytes"), 0.0)
+    kept, dropped = ({"item": item, "calls": 5.0, "milliseconds": 900.0, **counters} for item in ("kept", "dropped"))
+    later = [{**kept, "calls": 7.0, "milliseconds": 1000.0}, {**dropped, "calls": 8.0, "milliseconds": 100.0}]
+    answers = iter([[kept, dropped], later])
+
+    class Asked:
+        connection = Mock()
+        execute = Mock()
+
+        def query(self, name: str) -> Rows:
+            return [{"preloaded": True}] if name == "has_statements" else next(answers)
+
+    stop = STATEMENTS.start(cast("Server", Asked()))
+    found = {(one.metric, one.item): one.value for one in stop(WorkloadResult((), 0.0, 0))}
+    assert found["statement_seconds", "kept"] == pytest.approx(0.1)
+    assert {item for _, item in found} == {"kept"}
 
 
 @pytest.mark.parametrize(

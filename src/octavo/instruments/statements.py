@@ -42,7 +42,8 @@ class Statements:
                 (row["item"], {key: row[key] - before.get(row["item"], {}).get(key, 0.0) for _, key, _ in _COLUMNS})
                 for row in server.query("statements")
             ]
-            grown = [(item, growth) for item, growth in grown if growth["calls"] > 0]
+            # One that the extension dropped for lack of room, and met again, counts from zero.
+            grown = [(item, growth) for item, growth in grown if growth["calls"] > 0 and min(growth.values()) >= 0]
             grown.sort(key=lambda pair: -pair[1]["milliseconds"])
             return [
                 observe(metric, growth[key] * scale, item=item)
