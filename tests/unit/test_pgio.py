@@ -21,7 +21,7 @@ from octavo.postgres.cluster import Server
 from octavo.store.records import TrialRecord
 from octavo.units import parse_size
 from octavo.workload_support import pgbench_client
-from octavo.workloads.base import BY_SESSION, CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
+from octavo.workloads.base import COUNTED, CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
 from octavo.workloads.pgio import Pgio, figures, sessions, tables
 from octavo.workloads.pgio.conf import parse_conf
 from octavo.workloads.pgio.figures import CounterGrowth
@@ -92,11 +92,11 @@ def test_slices_count_their_calls_with_the_blocks_of_an_average_call() -> None:
     values = {one.metric: one.value for one in figures.of_slices(result_of(tps=50.0), seen, 2, 8192)}
     assert values["liops_per_thread"] == 322_500
     assert values["updates_per_second"] == 0
-    result = replace(result_of(tps=50.0), facts={BY_SESSION: Counter({0: 30, 1: 10})})
-    by_session = {
+    result = replace(result_of(tps=50.0), facts={COUNTED: Counter({0: 30, 1: 10})})
+    counted = {
         one.metric: one.value for one in Pgio().of_slices({**LEVELS, "schemas": "2", "data_block": "8kB"}, result, seen)
     }
-    assert (by_session["session_liops_min"], by_session["session_liops_max"]) == (161_250, 483_750)
+    assert (counted["session_liops_min"], counted["session_liops_max"]) == (161_250, 483_750)
     assert figures.of_slices(result_of(tps=50.0), [], 2, 8192) == ()
     assert figures.of_slices(result_of(tps=0.0), seen, 2, 8192) == ()
 
@@ -234,7 +234,7 @@ def test_without_a_base_table_the_data_must_be_there(monkeypatch: pytest.MonkeyP
 def test_pgio_conf_is_for_plans_of_pgio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pgio.conf"
     path.write_text(PUBLISHED)
-    with pytest.raises(UsageError, match="that of thp is pgbench-tail"):
+    with pytest.raises(UsageError, match="that of thp is pgbench"):
         pgio_conf.read(str(path), "thp")
     _, levels = pgio_conf.read(str(path), "pgio-lio")
     assert levels["schemas"] == ["4"]

@@ -232,6 +232,13 @@ def test_a_switch_has_its_factors_name() -> None:
     assert short_label("mode", "read-only") == "read-only"
 
 
+def test_the_first_level_set_is_the_baseline_where_the_plans_own_is_not_among_them() -> None:
+    assert changed_plan({}, data_block=["4kB", "8kB"]).baseline == {"data_block": "8kB"}
+    plan = changed_plan({}, data_block=["16kB", "32kB"])
+    assert plan.baseline == {"data_block": "16kB"}
+    assert {cell.levels["data_block"] for cell in make_cells(plan) if cell.baseline} == {"16kB"}
+
+
 def test_a_negative_control_that_a_change_leaves_one_level_is_none_any_more() -> None:
     changes = {
         "rounds = 4": 'rounds = 4\nnegative = ["wal_block"]',

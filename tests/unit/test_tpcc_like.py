@@ -2,6 +2,8 @@
 
 import tracemalloc
 from array import array
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,9 +18,11 @@ from octavo.instruments.figures import TrialWork, totals
 from octavo.instruments.target import Target
 from octavo.instruments.thp_mapped import INSTRUMENT as THP_MAPPED
 from octavo.instruments.thp_threads import INSTRUMENT as THP_THREADS
+from octavo.observation import observe
 from octavo.plan.model import known_factors
 from octavo.workload_support import pgbench_log
 from octavo.workloads import tpcc_like
+from octavo.workloads.base import COUNTED, WorkloadResult
 
 LINES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 10**7), st.integers(0, 10**7)), min_size=1, max_size=60)
 
@@ -152,3 +156,13 @@ def test_threads_that_make_huge_pages_are_timed(
 def test_where_the_kernels_threads_cannot_be_seen_the_reason_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="container"):
         THP_THREADS.open(target(plant(tmp_path, process(2, 1, "kthreadd"))))
+
+
+def test_new_orders_of_slices_have_their_share_of_all_transactions() -> None:
+    workload = tpcc_like.WORKLOAD
+    assert workload.metrics[0].name == "tps"
+    tps = observe(workload.metrics[0], 100.0)
+    result = WorkloadResult((tps,), 10.0, 1000, facts={COUNTED: Counter({0: 45, 2: 55})})
+    (found,) = workload.of_slices({}, result, ())
+    assert (found.metric, found.value) == ("new_orders_per_minute", pytest.approx(60 * 45))
+    assert workload.of_slices({}, replace(result, facts={COUNTED: Counter()}), ()) == ()

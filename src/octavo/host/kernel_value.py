@@ -67,16 +67,17 @@ def changed(
     text: str,
     journal: Journal,
     *,
-    ours: tuple[int, int] | None = None,
+    ours: tuple[int, int] | frozenset[str] | None = None,
     ours_later: bool = False,
     moves: Iterable[KernelValue] = (),
 ) -> Generator[str, None, None]:
     """The value set to `text` within the context; yields the value that the kernel then reports, which may differ.
 
-    `ours` is for a value that the kernel may not reach: every number in this range counts as set by us until it was
-    read back, and with `ours_later` until the end, for a value that we go on changing within the range. `moves` are
-    values that the kernel changes by itself when this one is written: restored with it, unless somebody has changed
-    them since. Values that cannot be read are left out. Raises OctavoError when the kernel refuses it.
+    `ours` is for a value that the kernel may not reach: every number in this range, or one of these words, counts as
+    set by us until it was read back, and with `ours_later` until the end, for a value that we go on changing. `moves`
+    are values that the kernel changes by itself when this one is written: restored with it, unless somebody has changed
+    them since, which cannot be told with `ours_later`. Values that cannot be read are left out. Raises OctavoError when
+    the kernel refuses it.
     """
     found = value.read()
     if found == text and not ours_later:
@@ -87,8 +88,8 @@ def changed(
     if (loop := loop_of(value.path, value.device)) is not None:
         facts["backing"] = list(backing(loop) or ()) or None
     number = journal.record(
-        "value", path=str(value.path), form=value.form, device=value.device, found=found, set=text, ours=ours,
-        boot_id=boot_id(), **facts,
+        "value", path=str(value.path), form=value.form, device=value.device, found=found, set=text,
+        ours=sorted(ours) if isinstance(ours, frozenset) else ours, boot_id=boot_id(), **facts,
     )  # fmt: skip
     try:
         try:
@@ -99,7 +100,7 @@ def changed(
         news: dict[str, Any] = {}
         if not ours_later and (ours is not None or achieved != text):
             news = {"set": achieved, "ours": None}
-        if moved:
+        if moved and not ours_later:
             # Until here whatever they are at counts as the kernel's doing, from here on only this.
             news["moves"] = [entry | {"set": _readable(one)} for one, entry in moved]
         if news:
@@ -172,9 +173,15 @@ def _put_back(value: KernelValue, entry: Entry) -> Undone | None:
     return _outcome(value, value.read(), found)
 
 
-def _within(now: str, ours: list[int] | str | None) -> bool:
-    """Whether the value is in the range that counts as ours; an earlier version's `any` says nothing."""
-    return isinstance(ours, list) and now.isdecimal() and ours[0] <= int(now) <= ours[1]
+def _within(now: str, ours: list[int] | list[str] | str | None) -> bool:
+    """Whether the value is in the range, or one of the words, that count as ours; an earlier version's `any` says
+    nothing."""
+    if not isinstance(ours, list):
+        return False
+    first, *others = ours
+    if isinstance(first, str):
+        return now in ours
+    return now.isdecimal() and first <= int(now) <= int(others[0])
 
 
 def _outcome(value: KernelValue, now: str, found: str) -> Undone:

@@ -29,10 +29,10 @@ _BACKEND = "the server, for all of them"
 
 # Instruments that query the server about itself; their figures belong to one server even if several take turns.
 OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer"})
+# Optional ones of its control group, which does not run while the server is paused, and of its processes.
+_OF_ITS_PROCESSES = frozenset({"profile", "thp_mapped"})
 
 _DEVICE = "device"
-# Instruments of the server's control group only, which does not run while the server is paused.
-_PROFILE = "profile"
 
 _NO_WORK = WorkloadResult((), 0.0, 0)
 # A query of an instrument takes milliseconds. A query that waits longer than this is dropped.
@@ -85,14 +85,14 @@ class InstrumentSet:
         With a clock that stops while the server is paused (`running`), only instruments that query the server itself
         are read, before and after, and rates use that clock, because machine-wide figures include other cells. The
         device is read too if only the server uses it (`own_device`), and so is a requested profile, which the caller
-        knows to cover only the server. The instruments keep one connection to the server, of their own; the server's
-        kept one is closed.
+        knows to cover only the server, and by `sample_gauges` its memory in huge pages. The instruments keep one
+        connection to the server, of their own; the server's kept one is closed.
         """
         stops: dict[str, Stop] = {}
         chosen = {
             name: instrument
             for name, instrument in self._instruments.items()
-            if running is None or name in OF_THE_SERVER or name == _PROFILE or (own_device and name == _DEVICE)
+            if running is None or name in OF_THE_SERVER | _OF_ITS_PROCESSES or (own_device and name == _DEVICE)
         }
         try:
             for name, instrument in chosen.items():
@@ -145,6 +145,11 @@ class RunningInstruments:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def sample_gauges(self) -> None:
+        """Reads the instruments that have only gauges, while the clients are connected; for servers that take turns,
+        whose instruments are not read meanwhile."""
+        self._sampler.sample_gauges()
 
     def finish(self, result: WorkloadResult) -> InstrumentResults:
         """Takes the last readings, just after the measured run, and ends the observation."""

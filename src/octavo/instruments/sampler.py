@@ -191,6 +191,12 @@ class Sampler:
                 recording.sample(self.clock, self.began)
                 recording.due = self.clock.now() + period
 
+    def sample_gauges(self) -> None:
+        """Reads every instrument that has only gauges."""
+        for recording in self.recordings:
+            if recording.off is None and not counts(recording.instrument):
+                recording.sample(self.clock, self.began)
+
     def stop(self) -> None:
         """Stops the thread after the current reading."""
         self._stopped.set()

@@ -112,7 +112,7 @@ class ChoiceKnob:
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
         """The kernel may not offer every word, or not let us write it."""
-        value = self._value(place)
+        value = self.value(place)
         if reason := not_writable(value.path):
             return reason
         offered = value.choices()
@@ -124,10 +124,19 @@ class ChoiceKnob:
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Writes the word."""
-        value = self._value(place)
-        moved = [KernelValue(place.proc / self.moves)] if self.moves else []
-        with set_values(level, [(value, level)], journal, moves=lambda _: moved) as achieved:
+        moved = self._moved(place)
+        with set_values(level, [(self.value(place), level)], journal, moves=lambda _: moved) as achieved:
             yield achieved
 
-    def _value(self, place: KnobTarget) -> KernelValue:
+    def switched(
+        self, level: str, words: frozenset[str], journal: Journal, place: KnobTarget
+    ) -> AbstractContextManager[str]:
+        """Writes the word; within the context the caller writes others of `words`. Yields what the kernel reports."""
+        return changed(self.value(place), level, journal, ours=words, ours_later=True, moves=self._moved(place))
+
+    def _moved(self, place: KnobTarget) -> list[KernelValue]:
+        return [KernelValue(place.proc / self.moves)] if self.moves else []
+
+    def value(self, place: KnobTarget) -> KernelValue:
+        """The kernel's file."""
         return KernelValue(place.sys / self.path, "choice")

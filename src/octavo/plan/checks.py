@@ -14,7 +14,8 @@ from octavo.plan.thresholds import RULE_NAMES
 
 def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[str]]) -> Plan:
     """The plan with every level in its one spelling, and levels replaced by `changes`. A server setting among the
-    changes replaces the plan's own value in `[settings]`, and explicit cells at other levels are left out.
+    changes replaces the plan's own value in `[settings]`, and explicit cells at other levels are left out. Where a
+    baseline's level is not among the changes, the first one given is the baseline.
 
     Raises UsageError, which names the key and what is allowed.
     """
@@ -39,6 +40,9 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
             given = ", ".join(f"{name}={','.join(levels)}" for name, levels in changes.items())
             raise UsageError(f"cells: none has the levels {given}")
         factors |= _levels_of_cells(cells, baseline, factors)
+    else:
+        lost = [name for name in changes if name in baseline and baseline[name] not in factors[name]]
+        baseline |= {name: factors[name][0] for name in lost}
     if HOST_CLASS in baseline:
         raise UsageError(
             f"baseline.{HOST_CLASS}: ratios are taken within hosts only; list the classes in [factors]; each "

@@ -55,7 +55,7 @@ class PausablePgbench:
         self._shift = shift
         self._logs: dict[Path, _Log] = {}
         self._count = count
-        self._by_session: Counter[int] = Counter()
+        self._counted: Counter[int] = Counter()
 
     @property
     def pid(self) -> int:
@@ -68,9 +68,9 @@ class PausablePgbench:
         return read_tail(self._output, _MOST_OUTPUT)
 
     @property
-    def by_session(self) -> Mapping[int, int]:
-        """The transactions of its whole life so far, by the number of the session, where they are counted."""
-        return self._by_session
+    def counted(self) -> Mapping[int, int]:
+        """The transactions of its whole life so far by the number that `count` finds, where they are counted."""
+        return self._counted
 
     def is_alive(self) -> bool:
         """Whether it still runs."""
@@ -90,7 +90,7 @@ class PausablePgbench:
         if self._count is None:
             return [one for log in self._logs.values() for one in parse(log.lines(), self._shift)]
         lines = [line for log in self._logs.values() for line in log.lines()]
-        self._by_session += self._count(lines)
+        self._counted += self._count(lines)
         return parse(lines, self._shift)
 
     def end(self) -> tuple[int, list[tuple[float, float]]]:
@@ -177,7 +177,7 @@ def started(
 ) -> Generator[PausablePgbench, None, None]:
     """A pgbench with the options `what`, ended with the context. All its output goes to the file `output`.
 
-    With `count`, which makes transactions by session of lines of the log, these are counted too.
+    With `count`, which returns the transactions of lines of the log by a number in them, these are counted too.
     """
     logging = ["--log", f"--log-prefix={_PREFIX}"]
     shift = time.time() - time.monotonic()

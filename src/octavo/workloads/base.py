@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from octavo.workload_support import pgbench_turns
 
 Levels = Mapping[str, str]
-# The name of a fact of results in slices: the transactions of the client's whole run by session, if they are counted.
-BY_SESSION = "transactions_by_session"
+# The name of a fact of results in slices: the transactions of the client's whole run, by the number that the workload
+# counts them by (session, script), if it does.
+COUNTED = "transactions_counted"
 
 
 @dataclass(frozen=True, slots=True)

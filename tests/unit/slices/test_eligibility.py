@@ -208,8 +208,8 @@ def test_a_workload_may_have_settings_of_its_own(monkeypatch: pytest.MonkeyPatch
 def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
     tail = changed_plan({'workload = "pgbench"': 'workload = "pgbench-tail"'})
     assert "pgbench-tail" in str(why_not(tail))
-    other = changed_plan({'workload = "pgbench"': 'workload = "tpcc-like"', 'mode = ["read-only", "read-write"]': ""})
-    assert "tpcc-like" in str(why_not(other))
+    other = changed_plan({'workload = "pgbench"': 'workload = "pooled"', 'mode = ["read-only", "read-write"]': ""})
+    assert "pooled" in str(why_not(other))
     (first, *_) = make_cells(small_plan())
     assert eligibility.why_not(small_plan(), find("pgbench"), [first]) == "there is only one cell"
 
@@ -217,6 +217,28 @@ def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
 def test_instruments_that_were_asked_for_are_not_left_out() -> None:
     plan = changed_plan({"rounds = 4": 'rounds = 4\ninstruments = ["profile", "cpus"]'})
     assert "cpus" in str(why_not(plan))
+
+
+def test_modes_of_huge_pages_are_switched_where_the_other_servers_can_be_paused(tmp_path: Path) -> None:
+    plan = changed_plan(
+        {
+            "rounds = 4": 'rounds = 4\ninstruments = ["thp_mapped"]',
+            '[baseline]\ndata_block = "8kB"': '[baseline]\nthp = "never"',
+            "[factors]": '[factors]\nthp = ["never", "always"]\nswappiness = "1"',
+        },
+        data_block=["8kB"],
+    )
+    assert why_not(plan) is None
+    why = "thp differs between cells, and this host has no control group in which one could be paused"
+    assert eligibility.not_here(PGBENCH, make_cells(plan), plan.instruments, tmp_path) == why
+    other = changed_plan(
+        {
+            '[baseline]\ndata_block = "8kB"': '[baseline]\nswappiness = "1"',
+            "[factors]": '[factors]\nswappiness = ["1", "60"]',
+        },
+        data_block=["8kB"],
+    )
+    assert why_not(other) == "swappiness applies to the whole host and differs between cells"
 
 
 def test_a_profile_is_taken_in_slices_where_it_can_be_of_one_server(tmp_path: Path) -> None:

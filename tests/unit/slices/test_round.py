@@ -15,6 +15,7 @@ from octavo import workloads
 from octavo.errors import OctavoError
 from octavo.host.process_table import Process
 from octavo.knobs.base import KnobTarget
+from octavo.knobs.switched import Switches
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.slices import round as slice_round
 from octavo.lab.slices import round_cell
@@ -91,13 +92,18 @@ def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(slice_round, one.__name__, one)
 
 
-def round_of(monkeypatch: pytest.MonkeyPatch, phase: str, thaws: Mapping[str, Callable[[], None]]) -> dict[str, object]:
-    """The results of TPC-H's cells, which have nothing to do."""
+def round_of(
+    monkeypatch: pytest.MonkeyPatch,
+    phase: str,
+    thaws: Mapping[str, Callable[[], None]],
+    modes: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """The results of TPC-H's cells, which have nothing to do; `modes` has the level of `thp` of some."""
 
-    def begin(_: object, cell: RoundCell) -> None:
+    def begin(_: object, cell: RoundCell, switches: Switches) -> None:
         freezer = NothingToStop(thaws[cell.name])
         cell.stack.callback(freezer.thaw)
-        cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
+        cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces, prepare=lambda: switches.to(cell.trial.levels))
 
     def enough(item: str) -> bool:
         return True
@@ -114,9 +120,10 @@ def round_of(monkeypatch: pytest.MonkeyPatch, phase: str, thaws: Mapping[str, Ca
         workload=workloads.find("tpch"), journal=None, account=None, watcher=SimpleNamespace(start=start),
         thresholds=Thresholds(),
     )  # fmt: skip
-    trial: Any = SimpleNamespace(levels={"client_cpus": "any", "cache": "warm", "device": "native", "phase": phase})
+    levels = {"client_cpus": "any", "cache": "warm", "device": "native", "phase": phase}
+    own = {name: {"thp": mode} for name, mode in (modes or {}).items()}
     wanted = SliceRequest(None, 0.05, 1.0, "seed", None, nothing)
-    trials: dict[str, Any] = dict.fromkeys(thaws, trial)
+    trials: dict[str, Any] = {name: SimpleNamespace(levels={**levels, **own.get(name, {})}) for name in thaws}
     return dict(measure(equipment, trials, wanted, PhaseTimings()).cells)
 
 
@@ -181,6 +188,46 @@ def test_what_is_measured_before_a_trial_is_under_no_load_of_the_other_cells(mon
         monkeypatch.setattr(slice_round, name, note(step))
     assert round_of(monkeypatch, "queries", {"a": nothing, "b": nothing}) == {"a": "a", "b": "b"}
     assert events == ["start", "start", "beforehand", "beforehand", "warm", "warm"]
+
+
+@pytest.mark.usefixtures("nothing_is_started")
+def test_servers_of_other_modes_are_paused_while_those_of_one_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step sets a mode, continues its cells, and pauses them again."""
+    events: list[str] = []
+
+    def note(step: str) -> Callable[..., None]:
+        return lambda *given: events.append(f"{step} {given[-1].name}")
+
+    @contextmanager
+    def switches(*_: object) -> Generator[Switches, None, None]:
+        yield Recorded({"thp": cast(Any, None)})
+
+    class Recorded(Switches):
+        def to(self, levels: Mapping[str, str]) -> None:
+            events.append(levels["thp"])
+
+        def key(self, levels: Mapping[str, str]) -> tuple[str, ...]:
+            return (levels["thp"],)
+
+        def facts(self, levels: Mapping[str, str]) -> dict[str, Any]:
+            return {}
+
+        def drifted(self) -> list[str]:
+            return []
+
+    monkeypatch.setattr("octavo.lab.slices.round.switched.switches", switches)
+    monkeypatch.setattr(slice_round, "reach", note("reach"))
+    monkeypatch.setattr(slice_round, "thaw", note("continue"))
+    monkeypatch.setattr(slice_round, "freeze", note("pause"))
+    cells = {"a": nothing, "b": nothing, "c": nothing}
+    assert round_of(monkeypatch, "queries", cells, {"a": "never", "b": "always", "c": "never"}) == {
+        "a": "a", "b": "b", "c": "c",
+    }  # fmt: skip
+    first = events.index("reach a")
+    assert events[first - 3 : first] == ["never", "continue a", "continue c"]
+    assert events[first + 1 : first + 8] == [
+        "reach c", "pause a", "pause c", "always", "continue b", "reach b", "pause b",
+    ]  # fmt: skip
 
 
 def test_a_cell_measures_beforehand_what_its_workload_needs() -> None:

@@ -14,7 +14,7 @@ from octavo.home import make_directory, octavo_home
 from octavo.host import block_limit, cgroup, child_group
 from octavo.hugepages.pool import meminfo
 from octavo.instruments import profile
-from octavo.knobs import device
+from octavo.knobs import device, switched
 from octavo.knobs.base import AS_FOUND
 from octavo.knobs.volume_types import parse_device
 from octavo.lab.loads import bytes_of_copy
@@ -39,8 +39,9 @@ _LEVELS = {
     "rate": ("none", "the schedule of transactions (rate) cannot be paused"),
 }
 _TAILS = ("pgbench-tail",)
-# The optional instrument that can be restricted to one server's control group.
+# The optional instrument that can be restricted to one server's control group, and the one of a server's processes.
 _OF_A_GROUP = "profile"
+_OF_ONE_SERVER = (_OF_A_GROUP, "thp_mapped")
 # Timers by which PostgreSQL ends what has waited too long: they continue while a backend is paused.
 _TIMEOUTS = (
     "statement_timeout", "lock_timeout", "transaction_timeout", "idle_in_transaction_session_timeout",
@@ -79,7 +80,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
             return "slice: with cold caches or a limited device a slice is one whole query"
     if len(cells) < 2:
         return "there is only one cell"
-    if others := [name for name in plan.instruments if name != _OF_A_GROUP]:
+    if others := [name for name in plan.instruments if name not in _OF_ONE_SERVER]:
         return f"the instrument {others[0]} measures the whole machine"
     for name, (level, reason) in _LEVELS.items():
         if name == "cache" and isinstance(workload, RunsInPieces):  # it empties them itself before each piece
@@ -87,7 +88,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         if any(cell.levels.get(name, level) != level for cell in cells):
             return f"{name}: {reason}"
     for name in (*knobs.all_knobs(), "client_cpus"):
-        if len({cell.levels.get(name) for cell in cells}) > 1:
+        if name not in switched.KNOBS and len({cell.levels.get(name) for cell in cells}) > 1:
             return f"{name} applies to the whole host and differs between cells"
     return _volumes(workload, cells) or _timers(plan, workload, cells)
 
@@ -140,6 +141,8 @@ def not_here(
     if _OF_A_GROUP in instruments and (reason := profile.cannot_restrict(root=root)):
         return f"the instrument {_OF_A_GROUP} measures the whole machine: {reason}"
     freezes = child_group.groups_can_freeze(root, release)
+    if (names := switched.differing([cell.levels for cell in cells])) and not freezes:
+        return f"{names[0]} differs between cells, and this host has no control group in which one could be paused"
     for cell in cells:
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
         if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels, root):

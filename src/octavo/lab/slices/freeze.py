@@ -18,6 +18,10 @@ _POLL_SECONDS = 0.0002
 _PATIENCE_SECONDS = 30.0
 
 
+def nothing_to_prepare() -> None:
+    """Before the slices of a cell whose host state is that of all others."""
+
+
 class Freezer(Protocol):
     """Pauses a cell and continues it."""
 

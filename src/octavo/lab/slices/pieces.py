@@ -19,7 +19,7 @@ from typing import Any
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.slices.count import DisturbanceLimits, Slice, disturbance
 from octavo.lab.slices.disturbance import CpuSnapshot
-from octavo.lab.slices.freeze import Freezer
+from octavo.lab.slices.freeze import Freezer, nothing_to_prepare
 from octavo.lab.slices.turns import Meter, TurnsClock
 from octavo.workloads.base import BegunPiece, Piece, PieceRun, Pieces
 
@@ -30,12 +30,13 @@ _MOST_AGAIN = 0.5
 @dataclass(slots=True)
 class PieceRunner:
     """A cell with its pieces, paused between its slices. `ran` is its running time in seconds; `error` is the reason
-    why it dropped out."""
+    why it dropped out. `prepare` is called before each slice, and is not part of it."""
 
     freezer: Freezer
     pieces: Pieces
     ran: float = 0.0
     error: str | None = None
+    prepare: Callable[[], None] = nothing_to_prepare
     _begun: BegunPiece | None = None
     _sent: bool = False
     _cancelled: bool = False
@@ -87,6 +88,7 @@ class PieceRunner:
         return found
 
     def _let_go(self, do: Callable[[], None], clock: TurnsClock) -> tuple[float, float]:
+        self.prepare()
         began = clock.now()
         self.freezer.thaw()
         try:

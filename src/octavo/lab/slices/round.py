@@ -3,6 +3,9 @@
 First it makes all copies, then it starts all servers, so that no cell's caches are emptied for another's. What the
 workload measures before a trial follows, one cell after the other. Then it warms up all at the same time, because
 nothing is measured yet. Then it limits the devices and starts the clients, one after the other.
+
+Cells with different modes of transparent huge pages (`knobs.switched`) do all this in their own modes, one mode after
+the other, with the servers of the other modes paused.
 """
 
 import os
@@ -18,7 +21,7 @@ from octavo import knobs
 from octavo.errors import OctavoError
 from octavo.host import child_group, set_user_id
 from octavo.host.process_table import read_process
-from octavo.knobs import cpu_pinning
+from octavo.knobs import cpu_pinning, switched
 from octavo.knobs.base import KnobTarget
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.phase_timings import PhaseTimings
@@ -35,6 +38,7 @@ from octavo.lab.slices.pieces import run as run_pieces
 from octavo.lab.slices.round_cell import (
     RoundCell,
     begin,
+    freeze,
     make_copy,
     make_volume,
     measure_beforehand,
@@ -43,6 +47,7 @@ from octavo.lab.slices.round_cell import (
     runner_of,
     server_of,
     start_server,
+    thaw,
     warm_server,
 )
 from octavo.lab.slices.round_result import TurnsDone, result_of_pieces, result_of_turns
@@ -102,26 +107,30 @@ def measure(
             _try(cell, lambda cell: make_volume(equipment, cell))
         _at_once(cells, lambda cell: make_copy(equipment, cell))
         timings.end("copy")
-        state = None
+        state, switches = None, switched.Switches({})
         if standing := [cell for cell in cells if cell.directory is not None]:
             place = KnobTarget((standing[0].directory or Path()).parent)  # the copy itself is the account's
-            state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
+            every = [cell.trial.levels for cell in standing]
+            alike = {name: level for name, level in first.levels.items() if name not in switched.differing(every)}
+            state = whole.enter_context(knobs.applied(alike, equipment.journal, place))
+            switches = whole.enter_context(switched.switches(every, equipment.journal, place))
             # Knobs are restored after the servers have ended, also when the round is aborted.
             whole.callback(each_at_once, cells, _close)
-        _at_once(cells, lambda cell: start_server(equipment, cell))
+        _in_modes(cells, switches, lambda cell: start_server(equipment, cell))
         timings.end("start")
         for cell in cells:  # at the same time each would be measured under the load of the others
-            _try(cell, lambda cell: measure_beforehand(equipment, cell))
-        _at_once(cells, lambda cell: warm_server(equipment, cell))
+            _in_modes([cell], switches, lambda cell: measure_beforehand(equipment, cell))
+        _in_modes(cells, switches, lambda cell: warm_server(equipment, cell))
         timings.end("warm")
-        _at_once(cells, lambda cell: reach(equipment, cell))
+        _in_modes(cells, switches, lambda cell: reach(equipment, cell))
         timings.end("checkpoint")
         cpus = whole.enter_context(cpu_pinning.pinned(first.levels["client_cpus"]))
         for cell in cells:
-            _try(cell, lambda cell: begin(equipment, cell))
+            _in_modes([cell], switches, lambda cell: begin(equipment, cell, switches))
         running = [cell for cell in cells if cell.error is None]
         for cell in running:
-            cell.facts |= {"client_cpus": cpus, "knobs": state.as_dict() if state else {}}
+            values = (state.as_dict() if state else {}) | switches.facts(cell.trial.levels)
+            cell.facts |= {"client_cpus": cpus, "knobs": values}
         timings.end("limit")
         if not running:
             return RoundResult({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
@@ -132,7 +141,7 @@ def measure(
                 cell.facts["dirty_expire_centisecs"] = age
         done = (_turns_of_pieces if in_pieces else _turns)(equipment, running, wanted)
         for cell in running:
-            cell.facts["knobs_drifted"] = state.drifted() if state else []
+            cell.facts["knobs_drifted"] = [*(state.drifted() if state else []), *switches.drifted()]
         judged: dict[str, WatchedTrial] = {}
         for cell in running:
             result = result_of_pieces if in_pieces else result_of_turns
@@ -169,6 +178,33 @@ def _close(cell: RoundCell, error: Exception | None = None) -> None:
 def _at_once(cells: Sequence[RoundCell], step: Callable[[RoundCell], None]) -> None:
     """Runs the step of all remaining cells at the same time."""
     each_at_once(cells, lambda cell: _try(cell, step))
+
+
+def _one_or_more(cells: Sequence[RoundCell], step: Callable[[RoundCell], None]) -> None:
+    """Runs the step of one cell in this thread, of several at the same time."""
+    if len(cells) == 1:
+        _try(cells[0], step)
+    else:
+        _at_once(cells, step)
+
+
+def _in_modes(cells: Sequence[RoundCell], switches: switched.Switches, step: Callable[[RoundCell], None]) -> None:
+    """Runs the step of all remaining cells at the same time, or where modes are switched of those with the same modes,
+    which are paused before and after."""
+    if not switches.by_knob:
+        _one_or_more(cells, step)
+        return
+    by_key: dict[tuple[str, ...], list[RoundCell]] = {}
+    for cell in cells:
+        if cell.error is None:
+            by_key.setdefault(switches.key(cell.trial.levels), []).append(cell)
+    for alike in by_key.values():
+        switches.to(alike[0].trial.levels)
+        for cell in alike:
+            _try(cell, thaw)
+        _one_or_more(alike, step)
+        for cell in alike:
+            _try(cell, freeze)
 
 
 def each_at_once(cells: Sequence[RoundCell], do: Callable[[RoundCell], None]) -> None:
@@ -268,6 +304,8 @@ def _end(cell: RoundCell) -> None:
     assert client is not None
     if (process := read_process(client.pid)) is not None:
         cell.client_cpu = process.cpu
+    assert cell.watching is not None
+    cell.watching.sample_gauges()  # of the server with all its clients
     _resume(cell)
     cell.exit_code, rest = client.end()
     runner.tally.add(rest)
@@ -277,6 +315,7 @@ def _resume(cell: RoundCell) -> None:
     """From here on the server runs for its last readings."""
     cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)
     assert cell.clock.runner is not None
+    cell.clock.runner.prepare()
     cell.clock.runner.freezer.thaw()
 
 

@@ -16,6 +16,7 @@ from octavo.instruments.running import RunningInstruments
 from octavo.knobs import cpu_pinning, device
 from octavo.knobs.enforcer import Enforcer
 from octavo.knobs.server_group import server_group
+from octavo.knobs.switched import Switches
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
@@ -107,6 +108,7 @@ def start_server(equipment: Equipment, cell: RoundCell) -> None:
         )
     )  # fmt: skip
     cell.stack.enter_context(limited_log(trial.log, lambda: server.process))
+    cell.stack.callback(thaw, cell)  # before it is stopped
     if memory is not None:
         cell.facts["memory_limit_bytes"] = cgroup.achieved_limit(memory)
     cell.facts["database_bytes"] = server.query("size")[0]["bytes"]
@@ -132,7 +134,19 @@ def reach(equipment: Equipment, cell: RoundCell) -> None:
     cell.started = server.query("started")[0]["started"]
 
 
-def begin(equipment: Equipment, cell: RoundCell) -> None:
+def freeze(cell: RoundCell) -> None:
+    """Pauses the cell's server while others are prepared in other modes; `thaw` continues it."""
+    if cell.group is not None:
+        GroupFreezer(cell.group).freeze()
+
+
+def thaw(cell: RoundCell) -> None:
+    """Continues the cell's server, if it has been started and paused."""
+    if cell.group is not None:
+        child_group.thaw(cell.group)
+
+
+def begin(equipment: Equipment, cell: RoundCell, switches: Switches) -> None:
     """Limits the device, starts instruments and client, and then pauses the whole cell."""
     server, workload = server_of(cell), equipment.workload
     level, place, journal = cell.trial.levels["device"], cell.volume, equipment.journal
@@ -146,6 +160,10 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     )  # fmt: skip
     cell.facts |= limited.facts
     own_device = cell.volume is not None
+
+    def prepare() -> None:
+        switches.to(cell.trial.levels)
+
     cell.watching = cell.stack.enter_context(
         equipment.observers.start(server, running=cell.clock, own_device=own_device)
     )
@@ -154,7 +172,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
         freezer = _all_of(cell, limited.enforcer) or StandsStill()
         cell.stack.callback(freezer.thaw)
         cell.facts["stopped_between_slices"] = freezer.how
-        cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
+        cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces, prepare=prepare)
         freezer.freeze()
         cell.processes = settled_table(server.process.pid, storage=True)
         return
@@ -165,7 +183,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     # In any case: a paused process could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how
-    cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client)
+    cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client, prepare=prepare)
     freezer.freeze()
     cell.processes = settled_table(server.process.pid, storage=True)
 

@@ -16,7 +16,7 @@ from octavo.lab.slices.round_cell import RoundCell, runner_of, server_of
 from octavo.lab.trial import Equipment, WatchedTrial
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.workload_support.pgbench_turns import problems
-from octavo.workloads.base import BY_SESSION, CountsBySlices
+from octavo.workloads.base import COUNTED, CountsBySlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> W
     seen = watching.finish(replace(result, transactions=tally.all_transactions))
     seen = replace(seen, series=(series_of(tally, kept), *seen.series))
     if isinstance(equipment.workload, CountsBySlices):
-        result = replace(result, facts={BY_SESSION: client.by_session})
+        result = replace(result, facts={COUNTED: client.counted})
         more = equipment.workload.of_slices(cell.trial.levels, result, seen.observations)
         result = replace(result, observations=(*more, *result.observations))
     cell.facts |= {

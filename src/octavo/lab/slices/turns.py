@@ -8,7 +8,7 @@ from typing import Protocol
 
 from octavo.lab.slices.count import DisturbanceLimits, Slice, SliceCounts, disturbance
 from octavo.lab.slices.disturbance import CpuSnapshot
-from octavo.lab.slices.freeze import Freezer
+from octavo.lab.slices.freeze import Freezer, nothing_to_prepare
 from octavo.plan.model import LONGEST_SLICE
 
 # The shorter the slices, the closer together in time are the compared ones, as long as a slice has enough transactions:
@@ -77,16 +77,19 @@ class Monotonic:
 
 @dataclass(slots=True)
 class Runner:
-    """A cell with its client, paused between its slices. `ran` is its running time in seconds."""
+    """A cell with its client, paused between its slices. `ran` is its running time in seconds. `prepare` is called
+    before each slice, and is not part of it."""
 
     freezer: Freezer
     client: Client
     tally: SliceCounts = field(default_factory=SliceCounts)
     ran: float = 0.0
+    prepare: Callable[[], None] = nothing_to_prepare
 
     def run(self, seconds: float, clock: TurnsClock) -> tuple[float, float]:
         """Runs one slice; returns the times at which it was continued and at which it was stopped. The cell is paused
         on return."""
+        self.prepare()
         began = clock.now()
         self.freezer.thaw()
         clock.sleep(seconds)

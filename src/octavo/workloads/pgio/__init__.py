@@ -20,7 +20,7 @@ from octavo.postgres.leaving import wait_for_clients_to_leave
 from octavo.units import parse_duration, parse_size
 from octavo.workload_support import pgbench_client, pgbench_turns
 from octavo.workload_support.pgbench_turns import PausablePgbench
-from octavo.workloads.base import BY_SESSION, Levels, WorkloadResult
+from octavo.workloads.base import COUNTED, Levels, WorkloadResult
 from octavo.workloads.pgio import figures, sessions, tables
 
 _RANDOM, _SAME = "random", "same"
@@ -113,7 +113,7 @@ class Pgio:
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
         """The figures of slices: their calls, each with the average blocks per call over the client's lifetime; the
         sessions' shares cover that lifetime too."""
-        shares = sessions.shares(result.facts.get(BY_SESSION, {}), sessions_of(levels))
+        shares = sessions.shares(result.facts.get(COUNTED, {}), sessions_of(levels))
         return figures.of_slices(result, seen, sessions_of(levels), parse_size(levels["data_block"]), shares)
 
 

@@ -7,16 +7,19 @@ audit only the consistency conditions. Its numbers are not comparable with publi
 """
 
 import random
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 
 from octavo.factor import Factor, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
-from octavo.workload_support import pgbench_client, pgbench_log
+from octavo.workload_support import pgbench_client, pgbench_log, pgbench_turns
 from octavo.workload_support.pgbench_log import FinishedTransactions
-from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workload_support.pgbench_turns import PausablePgbench
+from octavo.workloads.base import COUNTED, Levels, WorkloadResult
 
 # The standard mix, in hundredths of a percent. One in a hundred new orders requests an item that does not exist and is
 # rolled back (clause 2.4.1.4): it has a separate script, so that its transactions can be distinguished.
@@ -41,6 +44,8 @@ _TRIES = 10
 # Measured sizes: a warehouse at 8 kB blocks, and the items.
 _WAREHOUSE_BYTES, _ITEM_BYTES = 105 * 1024**2, 16 * 1024**2
 
+# Its place in the mix, which is the number of its script.
+_NEW_ORDER = 0
 _NEW_ORDERS = Metric("new_orders_per_minute", "new orders a minute (committed)", "1/min", "higher")
 
 
@@ -90,6 +95,30 @@ class TpccLike:
         with lent_scripts(server, levels) as what:
             return pgbench_log.measure(server, levels, seed, what, _by_transaction)
 
+    @contextmanager
+    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[PausablePgbench, None, None]:
+        """The same mix without a time limit, for slices."""
+        with (
+            lent_scripts(server, levels) as what,
+            pgbench_turns.started(server, levels, seed, what, output, count_scripts) as client,
+        ):
+            yield client
+
+    def only_reads(self, levels: Levels) -> bool:
+        """Never."""
+        del levels
+        return False
+
+    def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
+        """The new orders per minute: the slices' transactions, with the share of new orders in the client's whole
+        run."""
+        del levels, seen
+        by_script: Mapping[int, int] = result.facts[COUNTED]
+        if not (every := sum(by_script.values())):
+            return ()
+        tps = next(one.value for one in result.observations if one.metric == "tps")
+        return (observe(_NEW_ORDERS, 60 * tps * by_script.get(_NEW_ORDER, 0) / every),)
+
     def violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
         """The specification's consistency conditions (clause 3.3.2) that do not hold, each with its name."""
         del levels
@@ -105,6 +134,15 @@ def _by_transaction(by_script: dict[int, FinishedTransactions], seconds: float) 
         if name != _ROLLED_BACK:
             found += pgbench_log.percentiles_of(finished.latencies, name)
     return found
+
+
+def count_scripts(lines: Iterable[str]) -> Counter[int]:
+    """The successful transactions of lines of pgbench's log, by number of script.
+
+    >>> count_scripts(["0 1 1234 0 1700000000 5 0", "1 1 900 2 1700000000 6 1", "0 2 failed 0 1700000000 7 9"])
+    Counter({0: 1, 2: 1})
+    """
+    return Counter(int(found[2]) for line in lines if (found := pgbench_client.LOGGED.match(line)))
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""Knobs that cells of a round in slices may have at different levels: they are switched before each cell's slice.
+
+The modes of transparent huge pages decide about memory when it is touched (kernel Documentation/admin-guide/mm/
+transhuge.rst), so a server that is started, warmed up and run in its own mode has the memory that it would have alone,
+as long as it is paused in the mode of another.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from octavo.errors import OctavoError
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue
+from octavo.knobs import shmem_thp, thp
+from octavo.knobs.base import AS_FOUND, Achieved, ChoiceKnob, KnobTarget
+
+Levels = Mapping[str, str]
+
+KNOBS: Mapping[str, ChoiceKnob] = {"thp": thp.KNOB, "shmem_thp": shmem_thp.KNOB}
+
+
+@dataclass(slots=True)
+class _Switch:
+    """One value: as found, and as it was last written."""
+
+    value: KernelValue
+    found: str
+    now: str
+    drifted: set[str] = field(default_factory=set[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The values that differ between cells, by knob; none if all cells have the same levels."""
+
+    by_knob: Mapping[str, _Switch]
+
+    def to(self, levels: Levels) -> None:
+        """Sets the cell's levels. Raises OctavoError when the kernel refuses one."""
+        for name, switch in self.by_knob.items():
+            if (found := switch.value.read()) != switch.now:
+                switch.drifted.add(f"{name}: {switch.value}: {switch.now} became {found}")
+            wanted = _word(name, levels, switch.found)
+            if found != wanted:
+                try:
+                    switch.value.write(wanted)
+                except OSError as error:
+                    raise OctavoError(f"the kernel refuses {wanted!r} for {switch.value}: {error.strerror}") from error
+            switch.now = switch.value.read()
+
+    def key(self, levels: Levels) -> tuple[str, ...]:
+        """The cell's words: cells with the same ones can be started at the same time."""
+        return tuple(_word(name, levels, switch.found) for name, switch in self.by_knob.items())
+
+    def facts(self, levels: Levels) -> dict[str, Any]:
+        """The values during the cell's slices, as `knobs.State.as_dict` has those of the others."""
+        words = zip(self.by_knob.items(), self.key(levels), strict=True)
+        return {
+            name: Achieved(levels.get(name, AS_FOUND), word, switch.found).as_dict() for (name, switch), word in words
+        }
+
+    def drifted(self) -> list[str]:
+        """Values that somebody else has changed meanwhile."""
+        return sorted(line for switch in self.by_knob.values() for line in switch.drifted)
+
+
+def differing(cells: Sequence[Levels]) -> tuple[str, ...]:
+    """The knobs of the table whose levels differ between cells."""
+    return tuple(name for name in KNOBS if len({levels.get(name, AS_FOUND) for levels in cells}) > 1)
+
+
+@contextmanager
+def switches(cells: Sequence[Levels], journal: Journal, place: KnobTarget) -> Generator[Switches, None, None]:
+    """The switches of these cells within the context; they are at the first one's levels at first, and restored at the
+    end. Raises OctavoError when the kernel refuses a level."""
+    with ExitStack() as stack:
+        by_knob: dict[str, _Switch] = {}
+        for name in differing(cells):
+            knob = KNOBS[name]
+            value = knob.value(place)
+            found = value.read()
+            words = frozenset(_word(name, levels, found) for levels in cells)
+            achieved = stack.enter_context(knob.switched(_word(name, cells[0], found), words, journal, place))
+            by_knob[name] = _Switch(value, found, achieved)
+        yield Switches(by_knob)
+
+
+def _word(name: str, levels: Levels, found: str) -> str:
+    level = levels.get(name, AS_FOUND)
+    return found if level == AS_FOUND else level

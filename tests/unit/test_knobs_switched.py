@@ -1,0 +1,109 @@
+"""Modes that are switched between cells of a round in slices: set, seen when others change them, and restored."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue
+from octavo.host.undo import Undone
+from octavo.knobs import switched
+from octavo.knobs.base import KnobTarget
+
+NEVER = {"thp": "never", "shmem_thp": "never"}
+ALWAYS = {"thp": "always", "shmem_thp": "always"}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnobTarget:
+    """The kernel's files, which here have only the word in force."""
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
+    modes = tmp_path / "sys/kernel/mm/transparent_hugepage"
+    modes.mkdir(parents=True)
+    (modes / "enabled").write_text("madvise")
+    (modes / "shmem_enabled").write_text("never")
+    (tmp_path / "proc/sys/vm").mkdir(parents=True)
+    (tmp_path / "proc/sys/vm/min_free_kbytes").write_text("45056")
+    return KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys")
+
+
+def modes_of(place: KnobTarget) -> tuple[str, str]:
+    """The words of both files."""
+    found = [(place.sys / "kernel/mm/transparent_hugepage" / name).read_text() for name in ("enabled", "shmem_enabled")]
+    return found[0], found[1]
+
+
+def test_each_cell_has_its_modes_and_the_host_its_own_again(place: KnobTarget) -> None:
+    told: list[Undone] = []
+    with Journal(told.append) as journal:
+        with switched.switches([NEVER, ALWAYS], journal, place) as switches:
+            assert modes_of(place) == ("never", "never")
+            switches.to(ALWAYS)
+            assert modes_of(place) == ("always", "always")
+            switches.to({})  # as found
+            assert modes_of(place) == ("madvise", "never")
+            switches.to(ALWAYS)
+            # The kernel raises it with some modes and not with others.
+            (place.proc / "sys/vm/min_free_kbytes").write_text("67584")
+            assert switches.drifted() == []
+            assert switches.facts(ALWAYS)["thp"] == {"asked": "always", "achieved": "always", "found": "madvise"}
+        assert modes_of(place) == ("madvise", "never")
+        assert (place.proc / "sys/vm/min_free_kbytes").read_text() == "45056"
+    assert {one.what for one in told} <= {"put back"}
+
+
+def test_cells_with_the_same_levels_have_nothing_to_switch(place: KnobTarget) -> None:
+    assert switched.differing([NEVER, NEVER]) == ()
+    assert switched.differing([{}, {"thp": "as-found"}]) == ()
+    assert switched.differing([NEVER, {**NEVER, "shmem_thp": "always"}]) == ("shmem_thp",)
+    with Journal() as journal, switched.switches([NEVER, NEVER], journal, place) as switches:
+        switches.to(NEVER)
+        assert (switches.key(NEVER), switches.facts(NEVER)) == ((), {})
+        assert modes_of(place) == ("madvise", "never")
+
+
+def test_what_others_set_meanwhile_is_seen(place: KnobTarget) -> None:
+    enabled = place.sys / "kernel/mm/transparent_hugepage/enabled"
+    with Journal() as journal, switched.switches([NEVER, ALWAYS], journal, place) as switches:
+        enabled.write_text("madvise")
+        switches.to(ALWAYS)
+        assert switches.drifted() == [f"thp: {enabled}: never became madvise"]
+
+
+@pytest.mark.parametrize("left_at", ["never", "always"])
+def test_after_a_kill_the_mode_of_any_cell_is_ours(place: KnobTarget, left_at: str) -> None:
+    enabled = place.sys / "kernel/mm/transparent_hugepage/enabled"
+    with Journal() as journal, switched.switches([NEVER, {**NEVER, "thp": "always"}], journal, place) as switches:
+        entries = [json.loads(line) for line in journal.path.read_text().splitlines()]
+        assert [entry["ours"] for entry in entries if "ours" in entry] == [["always", "never"]]
+        switches.to({"thp": left_at})
+        assert enabled.read_text() == left_at
+    assert enabled.read_text() == "madvise"
+
+
+def test_a_mode_of_nobodys_is_left(place: KnobTarget) -> None:
+    enabled = place.sys / "kernel/mm/transparent_hugepage/enabled"
+    told: list[Undone] = []
+    with Journal(told.append) as journal, switched.switches([NEVER, {**NEVER, "thp": "madvise"}], journal, place):
+        enabled.write_text("always")
+    assert enabled.read_text() == "always"
+    assert [one.what for one in told] == ["left"]
+
+
+def test_a_refused_mode_is_told(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        Journal() as journal,
+        switched.switches([NEVER, ALWAYS], journal, place) as switches,
+        monkeypatch.context() as patched,
+        pytest.raises(OctavoError, match=r"refuses 'always' for .*/enabled"),
+    ):
+        patched.setattr(KernelValue, "write", refuse)
+        switches.to(ALWAYS)
+    assert modes_of(place) == ("madvise", "never")
+
+
+def refuse(value: KernelValue, text: str) -> None:
+    """A kernel that does."""
+    raise OSError(22, "Invalid argument")
