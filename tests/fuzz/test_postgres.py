@@ -25,7 +25,7 @@ from octavo.query_plans.parting import joins_of
 from octavo.workload_support import explained, pgbench_client, pgbench_log
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.pooled import client
-from octavo.workloads.scan.query import plans_in, problem_of
+from octavo.workloads.scan.query import problem_of
 
 _PID_FILE = (
     b"1234\n/var/lib/postgresql/18/main\n1700000000\n5432\n/var/run/postgresql\n\n  5432001   196609\nready   \n"
@@ -220,8 +220,10 @@ def _joined(text: bytes) -> object:
 
 
 def _auto_explained(text: str) -> object:
-    levels = {"query": "seq-scan", "workers": "0"}
-    return [(problem_of(plan, levels), explained.shape(plan)) for plan in plans_in(text)]
+    if (found := explained.plan_text(text)) is None:
+        return None
+    plan = explained.document(found)["Plan"]
+    return problem_of(plan, {"query": "seq-scan", "workers": "0"}), explained.shape(plan)
 
 
 def _compared(text: str) -> object:

@@ -17,6 +17,7 @@ from octavo.plan.impossible import impossible_cells
 from octavo.plan.presets import find_plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.datasets.spec import UNVACUUMED
+from octavo.workload_support import explained
 from octavo.workloads.base import MeasuresAfterwards
 from octavo.workloads.scan import (
     _observations,  # pyright: ignore[reportPrivateUsage]
@@ -155,8 +156,8 @@ def test_another_plan_is_not_what_was_to_be_measured(
 def test_the_plan_is_taken_from_auto_explain_s_message_only() -> None:
     plan = plan_of("Aggregate", "Seq Scan")
     message = f"duration: 12.345 ms  plan:\n{json.dumps({'Query Text': 'SELECT', 'Plan': plan})}"
-    assert queries.plans_in(message) == [plan]
-    assert queries.plans_in("there is no plan:\nhere") == []
+    assert explained.document(explained.plan_text(message) or "")["Plan"] == plan
+    assert explained.plan_text("there is no plan:\nhere") is None
 
 
 @given(st.sets(st.integers(0, 300)))

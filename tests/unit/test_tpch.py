@@ -21,12 +21,13 @@ from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.plan.thresholds import Thresholds
 from octavo.store.records import TrialRecord
+from octavo.workload_support.explained import document
 from octavo.workloads.base import MeasuresBeforehand
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
 from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.costs import cost_settings
 from octavo.workloads.tpch.duckdb_tpch import ORDERED_BY, QUERIES, RANDOM_TEXT, known, rows_of
-from octavo.workloads.tpch.query import Ran, Session, document
+from octavo.workloads.tpch.query import Ran, Session
 from octavo.workloads.tpch.references import References
 
 LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "min_time": "none",

@@ -1,5 +1,6 @@
-"""The output of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) for one run of a query."""
+"""The output of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) for one run of a query, and of auto_explain in that format."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,6 +13,7 @@ from octavo.postgres.plan_shape import known_nodes, shape_of
 
 Node = Mapping[str, Any]
 
+_MOST_PLAN = 4 * 1024**2
 _COUNTS = ("Shared Read Blocks", "Shared Hit Blocks", "Workers Launched", "Lossy Heap Blocks")
 
 
@@ -43,6 +45,27 @@ def explain(connection: Connection[DictRow], query: str) -> Explained:
         return Explained(checked(found["Plan"]), float(found["Planning Time"]), float(found["Execution Time"]))
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise OctavoError(f"unexpected output of EXPLAIN: {error!r}") from None
+
+
+def plan_text(message: str) -> str | None:
+    """The text of the plan in a message of auto_explain; None for another message."""
+    _, found, text = message.partition("plan:\n")
+    return text if found and message.startswith("duration:") else None
+
+
+def document(text: str) -> Node:
+    """Parses and checks what auto_explain wrote: `Plan` and more. Raises OctavoError when it is no plan.
+
+    Not within a notice handler, whose errors psycopg only logs.
+    """
+    if len(text) > _MOST_PLAN:
+        raise OctavoError(f"a plan of {len(text):,} characters is not one of Octavo's queries")
+    try:
+        found = json.loads(text)
+        checked(found["Plan"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise OctavoError(f"unexpected plan from auto_explain: {error!r}") from None
+    return cast(Node, found)
 
 
 def checked(plan: object) -> Node:

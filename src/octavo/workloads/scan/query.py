@@ -4,7 +4,6 @@ The scan is forced by PostgreSQL's own settings (manual, "Planner Method Configu
 the timed run itself, which is checked.
 """
 
-import json
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
-from octavo.workload_support.explained import Node, checked, nodes
+from octavo.workload_support.explained import Node, document, nodes, plan_text
 from octavo.workloads.base import Levels
 from octavo.workloads.scan.requests import ReadRequests, read_requests_of
 from octavo.workloads.scan.table import HASH, KEYS, keys_of
@@ -87,7 +86,7 @@ def run_scan(
     """Runs the query once, within the context `beside`. It is planned beforehand, which reads the catalogs, because
     these reads are not to be measured.
 
-    Raises OctavoError when the answer is wrong, psycopg.Error when the server refuses.
+    Raises OctavoError when the answer is wrong, or the plan is none, psycopg.Error when the server refuses.
     """
     query = statement(levels).encode()
     for name, value in settings_for(levels).items():
@@ -98,36 +97,27 @@ def run_scan(
     connection.execute("LOAD 'auto_explain'")
     for name, value in _PLAN_OF_THE_RUN.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-    plans: list[Node] = []
+    texts: list[str] = []
+
+    def keep(notice: psycopg.errors.Diagnostic) -> None:
+        if (text := plan_text(notice.message_primary or "")) is not None:
+            texts.append(text)
+
     workers = levels["workers"] != "0"
     before = read_requests_of(connection, workers=workers)
-    connection.add_notice_handler(lambda notice: plans.extend(plans_in(notice.message_primary or "")))
-    plans.clear()
+    connection.add_notice_handler(keep)
     with beside or nullcontext():
         started = time.perf_counter()
         answer = connection.execute(query).fetchone()
         seconds = time.perf_counter() - started
-    plan = plans[-1] if plans else None
+    of_the_run = tuple(texts)
     connection.execute("SELECT set_config('auto_explain.log_min_duration', '-1', false)")
     after = read_requests_of(connection, workers=workers)
-    if plan is None:
+    if not of_the_run:
         raise OctavoError("auto_explain did not log the plan of the scan; was auto_explain.log_level changed?")
     _check_answer(connection, levels, answer)
+    plan: Node = document(of_the_run[-1])["Plan"]
     return Scan(started, seconds, plan, None if before is None or after is None else after - before)
-
-
-def plans_in(message: str) -> list[Node]:
-    """The plan in a message of auto_explain, as a list of one; empty for other messages.
-
-    Raises OctavoError when the text of a plan is not one.
-    """
-    _, found, text = message.partition("plan:\n")
-    if not found or not message.startswith("duration:"):
-        return []
-    try:
-        return [checked(json.loads(text)["Plan"])]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise OctavoError(f"unexpected plan from auto_explain: {error!r}") from None
 
 
 def problem_of(plan: Node, levels: Levels) -> str | None:

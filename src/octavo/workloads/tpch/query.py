@@ -1,13 +1,12 @@
 """One timed run of a query in a session with its own settings, with the plan of that run from auto_explain."""
 
-import json
 import math
 import re
 import select
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -15,7 +14,7 @@ from psycopg.pq import ExecStatus
 
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
-from octavo.workload_support.explained import checked
+from octavo.workload_support.explained import document, plan_text
 from octavo.workloads.base import RunningPiece
 from octavo.workloads.tpch import usage
 from octavo.workloads.tpch.answers import Row, as_text
@@ -23,7 +22,6 @@ from octavo.workloads.tpch.answers import Row, as_text
 # By level of the factor `explain`, the settings of auto_explain. None reads a clock for every row, which would be
 # included in the measurement.
 EXPLAIN = {"analyze": "on", "plan": "off", "off": None}
-_MOST_PLAN = 4 * 1024**2
 _CANCEL_SECONDS = 10.0
 # PostgreSQL's message at the beginning of an index's build in parallel (index_build in src/backend/catalog/index.c).
 _WORKERS = re.compile(r"building index .* with request for (\d{1,4}) parallel workers?")
@@ -192,8 +190,8 @@ class Session:
 
     def _keep(self, notice: psycopg.errors.Diagnostic) -> None:
         message = notice.message_primary or ""
-        if message.startswith("duration:") and "plan:\n" in message:
-            self.texts.append(message.partition("plan:\n")[2])
+        if (text := plan_text(message)) is not None:
+            self.texts.append(text)
         elif asked := _WORKERS.match(message):
             self.workers = max(self.workers, int(asked[1]))
 
@@ -216,15 +214,3 @@ def _last(texts: Sequence[str]) -> Mapping[str, Any]:
     if not texts:
         raise OctavoError("auto_explain returned no plan; was auto_explain.log_level or client_min_messages changed?")
     return document(texts[-1])
-
-
-def document(text: str) -> Mapping[str, Any]:
-    """Parses and checks a plan written by auto_explain. Raises OctavoError when it is not one."""
-    if len(text) > _MOST_PLAN:
-        raise OctavoError(f"a plan of {len(text):,} characters is not one of TPC-H's")
-    try:
-        found = json.loads(text)
-        checked(found["Plan"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise OctavoError(f"unexpected plan from auto_explain: {error!r}") from None
-    return cast(Mapping[str, Any], found)
