@@ -166,7 +166,7 @@ def test_a_plan_that_was_cut_off_is_not_the_best_one() -> None:
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert "default 32kB 1 1.00 s 500 ms × 2.00 2 q2 × 2.00" in lines
     assert "Cancelled at the time limit, and not in these times: q1 (default, 32kB)." in lines
-    assert "q1 A 100 % B cut off" in lines
+    assert "q1 A 100 % B cancelled" in lines
 
 
 # ── Where plans differ ────────────────────────────────────────────────────────────────────────
@@ -206,7 +206,7 @@ def test_the_document_says_what_it_comes_to_first() -> None:
     assert "2 of 2" not in text and "1 of 1 plans could be forced" in text
     assert "A 100 %" in " ".join(text.split()) and "B 100 %" in " ".join(text.split())
     assert "B: t: Seq Scan → Index Scan using t_pkey" in text
-    assert "10 rows expected, 900 came, × 81.9" in text
+    assert "10 rows estimated, 900 returned, × 81.9" in text
 
 
 # ── Calibrations ──────────────────────────────────────────────────────────────────────────────

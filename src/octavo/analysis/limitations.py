@@ -16,6 +16,7 @@ CANCELLED = (
     "An item with a run that was cancelled at the time limit has no time and no ratio in that cell, and neither has "
     "the total, because only the fast runs ended."
 )
+_CONTINUES = "octavo run --resume RUN --budget TIME continues until it has measured for TIME in all."
 
 
 def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary: str, title: str) -> list[str]:
@@ -130,19 +131,22 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
     if undecided and finished:
         rounds = plan.last_round or plan.rounds
         left = f"with {human_count(undecided, 'cell')} undecided"
+        more = "" if plan.stopping == "fixed" else f" {_CONTINUES}"
         ending = {
-            "budget": f"Stopped when the budget of {plan.budget} was used up, {left}. "
-            "octavo run --resume RUN --budget TIME continues until it has measured for TIME in all.",
-            "rounds": f"Stopped after {human_count(rounds, 'round')}, the plan's limit, {left}.",
+            "budget": f"Stopped when the budget of {plan.budget} was used up, {left}. {_CONTINUES}",
+            "rounds": f"Stopped after {human_count(rounds, 'round')}, the plan's limit, {left}.{more}",
         }.get(environment.get("ending", ""))
         if ending is not None:
             found.append(ending)
-    found.extend(
-        f"The host disturbed the run from the start: {one['check']}: {one['found']}."
-        for one in environment.get("host_checks", ())
-        if one["severity"] == "disturbs"
-    )
+    found.extend(_disturbance(one) for one in environment.get("host_checks", ()) if one["severity"] == "disturbs")
     return found
+
+
+def _disturbance(one: Mapping[str, Any]) -> str:
+    """A check of the host before the run: what it found, why it matters, what to do."""
+    why = f" ({one['why']})" if one.get("why") else ""
+    fix = f" To do: {one['fix']}." if one.get("fix") else ""
+    return f"The host disturbed the run from the start: {one['check']}: {one['found']}{why}.{fix}"
 
 
 def _uneven(cells: Sequence[Cell], checkpoints: Mapping[TrialKey, float]) -> str:

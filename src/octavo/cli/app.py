@@ -50,7 +50,7 @@ _LONGEST_CAUSE = 160
 
 app = typer.Typer(
     name="octavo",
-    epilog="Start with: octavo run oltp-blocks-demo",
+    epilog="Start with: octavo run oltp-blocks-demo. On a live server: octavo doctor",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -76,7 +76,7 @@ def _heatmap(document: Mapping[str, Any]) -> Table:
         squares: list[str] = []
         for block in blocks:
             mine = default[block]["median"]
-            ratio = "cut off" if not mine else f"{100 * mine / base:.0f} %" if base else MISSING
+            ratio = "cancelled" if not mine else f"{100 * mine / base:.0f} %" if base else MISSING
             squares.append(f"{default[block]['plan']} {ratio:>6}")
         table.add_row(query["query"], *squares)
     return table
@@ -108,7 +108,7 @@ def _time(entry: Mapping[str, Any]) -> str:
     if entry["forced_by"] is None:
         return "not forced"
     if entry["median"] is None:
-        return "cut off"
+        return "cancelled"
     return seconds(entry["median"]) + ("*" if "default" in entry["chosen_by"] else "")
 
 
@@ -120,8 +120,8 @@ def _differences(query: Mapping[str, Any]) -> list[str]:
             factor = join["factor"]
             off = "" if 1 / _ROWS_APART < factor < _ROWS_APART else f", × {factor:.3g}"
             lines.append(
-                f"  {of} joins {', '.join(join['relations'])} first where they part: {join['estimated']:.0f} rows "
-                f"expected, {join['actual']:.0f} came{off}"
+                f"  {of}, first join that differs ({', '.join(join['relations'])}): {join['estimated']:.0f} rows "
+                f"estimated, {join['actual']:.0f} returned{off}"
             )
     return lines
 

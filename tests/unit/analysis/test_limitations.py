@@ -175,16 +175,28 @@ def test_a_fixed_plan_that_has_not_ended_is_not_final() -> None:
 def test_how_a_run_ended_is_told_while_cells_are_undecided(ending: str, undecided: int, words: str | None) -> None:
     plan = PLAN.model_copy(update={"budget": "2h"})
     found = circumstances(plan, {"ending": ending}, undecided, finished=True)
-    assert found == [] if words is None else found[0].startswith(words)
+    if words is None:
+        assert found == []
+    else:
+        assert found[0].startswith(words) and "octavo run --resume RUN" in found[0]
+
+
+def test_a_fixed_plan_cannot_be_extended() -> None:
+    fixed = PLAN.model_copy(update={"stopping": "fixed"})
+    (ended,) = circumstances(fixed, {"ending": "rounds"}, 3, finished=True)
+    assert ended == "Stopped after 4 rounds, the plan's limit, with 3 cells undecided."
 
 
 def test_what_disturbed_the_host_is_told_and_notes_are_not() -> None:
     checks = [
-        CheckFinding("processes", "disturbs", "gcc takes 20 % of the CPU", fix="end it").as_dict(),
+        CheckFinding("processes", "disturbs", "gcc takes 20 % of the CPU", "it slows the server", "end it").as_dict(),
         CheckFinding("SMT", "note", "on").as_dict(),
     ]
     (told_of,) = circumstances(PLAN, {"host_checks": checks}, 0, finished=True)
-    assert told_of == "The host disturbed the run from the start: processes: gcc takes 20 % of the CPU."
+    assert told_of == (
+        "The host disturbed the run from the start: processes: gcc takes 20 % of the CPU (it slows the server). "
+        "To do: end it."
+    )
 
 
 def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
