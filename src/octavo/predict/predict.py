@@ -90,7 +90,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     if here is None:
         raise HostError(f"{request.path} does not contain the size of shared_buffers; give it, as --shared-buffers 1GB")
     buffers = request.shared_buffers or (here,)
-    _check(request, trace, (*buffers, here))
+    _check(request, trace, buffers)
     kernel_page = request.kernel_page or told_size(trace.summary, "kernel_page_bytes", KERNEL_PAGE)
     own = Size(
         trace.data_block,
@@ -180,10 +180,11 @@ def _since(given: Conditions, request: Request, size: Size) -> Conditions:
 
 
 def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | None:
-    """The memory available to the recorded server for buffers and page cache: three quarters of its host's memory."""
-    if asked is None or trace.memory is None:
+    """The memory available to the recorded server for buffers and page cache: three quarters of its host's memory; as
+    requested if that is not in the trace, unless its buffers alone are larger."""
+    if asked is None or (trace.memory is None and asked > buffers):
         return asked
-    return max(round(0.75 * trace.memory), 2 * buffers)
+    return max(round(0.75 * (trace.memory or 0)), 2 * buffers)
 
 
 def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
