@@ -63,6 +63,8 @@ class Request:
     """The length of a slice: how long a server runs at once before it is frozen while others run."""
     readahead: int | None = None
     dirty_background: int | None = None
+    writer_pages: Mapping[int, int] = dataclasses.field(default_factory=dict[int, int])
+    """bgwriter_lru_maxpages by data block, where it is not the recorded one."""
     huge_pages: bool = False
     prices: Prices = dataclasses.field(default_factory=Prices)
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
@@ -111,6 +113,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
             has_checkpoints=not request.until_checkpoint,
             readahead=request.readahead,
             dirty_background=request.dirty_background,
+            writer_pages=request.writer_pages.get(block),
             slice_seconds=request.slice_seconds,
         )
         for size in buffers
@@ -119,7 +122,8 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     base = Size(
         trace.data_block, buffers[0], request.memory, kernel_page, factor,
         has_checkpoints=not request.until_checkpoint,
-        readahead=request.readahead, dirty_background=request.dirty_background, slice_seconds=request.slice_seconds,
+        readahead=request.readahead, dirty_background=request.dirty_background,
+        writer_pages=request.writer_pages.get(trace.data_block), slice_seconds=request.slice_seconds,
     )  # fmt: skip
     more = advice.more_memory(base)
     simulated = [own, *asked, base, *more]
