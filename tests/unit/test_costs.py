@@ -30,7 +30,7 @@ from octavo.costs.probes import (
     scan_of_pages,
 )
 from octavo.costs.render import view
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.postgres.user_connection import UsersConnection
 
 _COSTS = {
@@ -270,6 +270,28 @@ def test_a_user_s_server_answers_within_limits_in_the_calibration_s_database_too
     assert (settings["default_transaction_read_only"], settings["statement_timeout"]) == ("off", "5min")
     connected("host=x connect_timeout=3", "octavo_costs_1")
     assert asked["connect_timeout"] == "3"
+
+
+def test_the_session_that_drops_the_database_may_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that ends idle sessions would keep the database."""
+    asked: list[str] = []
+
+    def execute(statement: object, *_: object) -> SimpleNamespace:
+        asked.append(str(statement))
+        return SimpleNamespace(fetchall=list)
+
+    def connect(*_: object) -> AbstractContextManager[Any]:
+        return nullcontext(SimpleNamespace(limits=None, execute=execute))
+
+    def refused(*_: object) -> None:
+        raise HostError("refused")
+
+    monkeypatch.setattr(calibration_databases, "connect", connect)
+    monkeypatch.setattr(calibration_databases, "_connected", refused)
+    with pytest.raises(HostError, match="refused"), calibration_databases.users_database("", 1 << 26, cold=False):
+        pass
+    created = next(place for place, statement in enumerate(asked) if "CREATE DATABASE" in statement)
+    assert "SET idle_session_timeout = 0" in asked[:created] and "DROP DATABASE" in asked[-1]
 
 
 @pytest.mark.parametrize(("version", "has_extension", "evicted"), [

@@ -169,6 +169,25 @@ def test_what_was_logged_before_the_trace_is_counted(tmp_path: Path, monkeypatch
     assert found is not None and found.images == 3  # and not the two of the server's counter, which is late
 
 
+@pytest.mark.parametrize(("most", "images"), [(12_000, 3), (9_000, 2)])
+def test_images_are_counted_unless_a_stretch_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, images: int
+) -> None:
+    """The server's counter has two; the stretches have 10,000 and 5,000 bytes."""
+
+    def counted(_connection: object, _schema: str, start: int, end: int) -> dict[str, int]:
+        return {} if end <= 10**9 else {_UPDATE: 2} if start < 10**9 + 10_000 else {"Heap/INSERT": 1}
+
+    monkeypatch.setattr(recorder, "_kinds", _kinds)
+    monkeypatch.setattr(recorder, "_images", counted)
+    monkeypatch.setattr(recorder, "MOST_COUNTED", most)
+    server, path = _server(), tmp_path / "t.octrace"
+    server.has_inspect = server.has_blocks = True
+    assert _recorded(path, server) is None
+    found = written(files.summarize(path))
+    assert found is not None and found.images == images
+
+
 def test_wal_that_a_checkpoint_removed_leaves_the_kinds_of_the_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
         if first.limits is not None:
             raise HostError("the connection goes through a pooler; pass the --dsn of PostgreSQL itself")
         first.execute("SET default_transaction_read_only = off")
+        first.execute("SET idle_session_timeout = 0")  # it is idle until it drops the database
         name = f"{_NAME}{secrets.token_hex(4)}"
         try:
             _drop_left(first)

@@ -132,6 +132,7 @@ def compare(
             slice_seconds=_slice(trials, condition),
             readahead=request.readahead,
             dirty_background=request.dirty_background,
+            writer_pages=_writer_pages(document, trials, condition),
             threads=request.threads,
             exact=request.exact,
         )
@@ -178,6 +179,20 @@ def _slice(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> fl
     """The length of a server's slices after the checkpoint, in seconds; None where it was never frozen."""
     found = [float(trial["facts"].get("slice_seconds") or 0.0) for trial, _ in _since_checkpoint(trials, condition)]
     return median(found) if found and min(found) > 0 else None
+
+
+def _writer_pages(
+    document: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: TrialCondition
+) -> dict[int, int]:
+    """By data block, bgwriter_lru_maxpages of the trials' servers, which is the same number of bytes at all blocks
+    (pinned.toml)."""
+    settings: Mapping[str, Mapping[str, str]] = document.get("environment", {}).get("settings", {})
+    found: dict[int, int] = {}
+    for trial in trials:
+        text = settings.get(trial.get("cell", ""), {}).get("bgwriter_lru_maxpages", "")
+        if condition_of(trial["levels"]) == condition and text.isdecimal() and len(text) < 10:
+            found[parse_size(trial["levels"]["data_block"])] = int(text)
+    return found
 
 
 def _since_checkpoint(

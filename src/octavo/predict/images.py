@@ -26,13 +26,33 @@ def images_of(size: Size, one: Rates, assumed: Assumptions, given: Conditions, t
         return 0.0
     since = given.since_checkpoint(tps)
     if since is not None:
-        found = _simulated_images(size, one, since / size.data_factor, given, assumed.images_beyond)
+        since /= size.data_factor
+        found = _simulated_images(size, one, since, given, assumed.images_beyond)
         simulated = simulated if found is None else found
     simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
     doubt = math.hypot(given.correction.doubt, one.images_spread)
-    more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
-    elsewhere = 1 + assumed.elsewhere_images * more * given.octaves(size)
+    elsewhere = 1 + assumed.elsewhere_images * _more_images(size, given, since)
     return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
+
+
+def _more_images(size: Size, given: Conditions, since: float | None) -> float:
+    """The part by which a size has more images because fewer updates are HOT, among so many transactions since a
+    checkpoint.
+
+    In a full page of a new table an update finds room after an earlier one has moved its row away: with u updates of
+    each page, 1 - exp(-u) of them are HOT, and on pages of a k-th of the size 1 - exp(-u/k). An update changes a page
+    of the table, and one of an index if it is not HOT. Where few are HOT there are few to lose.
+    """
+    calibrated = (SMALLER_IMAGES if size.data_block < given.trace.data_block else LARGER_IMAGES) * given.octaves(size)
+    found = given.trace.updates_each(since or given.trace.transactions)
+    if calibrated <= 0 or found is None:
+        return calibrated
+    not_hot, hot = found
+    updates = not_hot + hot
+    if updates <= 0:
+        return calibrated
+    there = updates * (not_hot / updates) ** (size.data_block / given.trace.data_block)
+    return min(calibrated, (there - not_hot) / (updates + not_hot))
 
 
 def _simulated_images(size: Size, one: Rates, transactions: float, given: Conditions, beyond: float) -> float | None:

@@ -63,6 +63,8 @@ class Request:
     """The length of a slice: how long a server runs at once before it is frozen while others run."""
     readahead: int | None = None
     dirty_background: int | None = None
+    writer_pages: Mapping[int, int] = dataclasses.field(default_factory=dict[int, int])
+    """bgwriter_lru_maxpages by data block, where it is not the recorded one."""
     huge_pages: bool = False
     prices: Prices = dataclasses.field(default_factory=Prices)
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
@@ -90,7 +92,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     if here is None:
         raise HostError(f"{request.path} does not contain the size of shared_buffers; give it, as --shared-buffers 1GB")
     buffers = request.shared_buffers or (here,)
-    _check(request, trace, (*buffers, here))
+    _check(request, trace, buffers)
     kernel_page = request.kernel_page or told_size(trace.summary, "kernel_page_bytes", KERNEL_PAGE)
     own = Size(
         trace.data_block,
@@ -111,6 +113,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
             has_checkpoints=not request.until_checkpoint,
             readahead=request.readahead,
             dirty_background=request.dirty_background,
+            writer_pages=request.writer_pages.get(block),
             slice_seconds=request.slice_seconds,
         )
         for size in buffers
@@ -119,7 +122,8 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
     base = Size(
         trace.data_block, buffers[0], request.memory, kernel_page, factor,
         has_checkpoints=not request.until_checkpoint,
-        readahead=request.readahead, dirty_background=request.dirty_background, slice_seconds=request.slice_seconds,
+        readahead=request.readahead, dirty_background=request.dirty_background,
+        writer_pages=request.writer_pages.get(trace.data_block), slice_seconds=request.slice_seconds,
     )  # fmt: skip
     more = advice.more_memory(base)
     simulated = [own, *asked, base, *more]
@@ -180,10 +184,11 @@ def _since(given: Conditions, request: Request, size: Size) -> Conditions:
 
 
 def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | None:
-    """The memory available to the recorded server for buffers and page cache: three quarters of its host's memory."""
-    if asked is None or trace.memory is None:
+    """The memory available to the recorded server for buffers and page cache: three quarters of its host's memory; as
+    requested if that is not in the trace, unless its buffers alone are larger."""
+    if asked is None or (trace.memory is None and asked > buffers):
         return asked
-    return max(round(0.75 * trace.memory), 2 * buffers)
+    return max(round(0.75 * (trace.memory or 0)), 2 * buffers)
 
 
 def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:

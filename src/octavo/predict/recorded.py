@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
-from octavo.predict.progress import FEWEST_COMMITS, is_by_stretch
+from octavo.predict.counts import Points, of_so_many
+from octavo.predict.progress import FEWEST_COMMITS, between, is_by_stretch
 from octavo.predict.wal import logged_bytes
 from octavo.text import one_line
 from octavo.trace.core_types import Relation, Summary
@@ -14,7 +15,7 @@ from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, 
 from octavo.trace.plausible import plausible
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
-from octavo.trace.wal import Written, commits, is_commit, written
+from octavo.trace.wal import Written, commits, is_commit, until, written
 from octavo.units import parse_duration
 
 # With fewer transactions than this the trace is refused.
@@ -70,6 +71,9 @@ class Recorded:
     before: Before | None = None
     commits: tuple[tuple[float, float], ...] = ()
     """Microseconds of the trace's clock and the commits in its WAL until then; empty where they are unknown."""
+    updates: tuple[Points, Points] = ((), ())
+    """Transactions since the trace's beginning, pauses included, and the updates until then: those that were not HOT,
+    and those that were in space that pruning had freed. Empty where they are unknown."""
 
     @property
     def checkpoints(self) -> int:
@@ -100,6 +104,12 @@ class Recorded:
     def has_commits_by_time(self) -> bool:
         """Whether the trace has the number of commits by time."""
         return is_by_stretch(self.commits)
+
+    def updates_each(self, transactions: float) -> list[float] | None:
+        """The `updates` of a transaction, among the first so many; None where they are unknown."""
+        found = [of_so_many(((0.0, 0.0), *points), transactions) for points in self.updates]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else None
 
     @property
     def relations(self) -> list[Relation]:
@@ -188,6 +198,26 @@ def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
         reads_each=each("work_reads"),
         before=_before(numbers, wal, overall),
         commits=() if is_in_slices else tuple((float(time), float(count)) for time, count in commits(summary)),
+        updates=_updates(summary, logged) if logged else ((), ()),
+    )
+
+
+def _updates(summary: Summary, transactions: float) -> tuple[Points, Points]:
+    """By transactions, of so many in the time of the WAL. Too few commits give no rate. A page is pruned before each
+    HOT update that needs it, but also by readers (before PostgreSQL 17 VACUUM's records are among these)."""
+    times = commits(summary)
+    if not times or times[-1][1] < FEWEST_COMMITS:
+        return (), ()
+    each = transactions / times[-1][1]
+    not_hot, hot, pruned = (
+        until(summary, lambda kind, kinds=kinds: kind in kinds) or [(0, 0)]
+        for kinds in (
+            ("Heap/UPDATE", "Heap/UPDATE+INIT"), ("Heap/HOT_UPDATE",), ("Heap2/PRUNE", "Heap2/PRUNE_ON_ACCESS"),
+        )
+    )  # fmt: skip
+    return (
+        tuple((count * each, between(not_hot, time)) for time, count in times if count),
+        tuple((count * each, min(between(hot, time), between(pruned, time))) for time, count in times if count),
     )
 
 

@@ -42,6 +42,8 @@ class Size:
     """read_ahead_kb of the device, in bytes; None: as in the trace, or 128 kB."""
     dirty_background: int | None = None
     """The dirty bytes above which the kernel writes back; None: a tenth of the page cache."""
+    writer_pages: int | None = None
+    """bgwriter_lru_maxpages; None: as in the trace."""
     pace: float = 1.0
     """The predicted transactions per second over those of the trace. The background writer and the kernel work by the
     clock, so each of their rounds has this many times as many transactions."""
@@ -72,6 +74,9 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
     shrunk = growth_of_all(trace.relations, trace.data_block, size.data_block).likely * size.data_factor
     bulk_read, bulk_write, vacuum = rings(trace.summary, size.shared_buffers, size.data_block)
     cache = None if size.memory is None else max(size.kernel_page * 16, size.memory - size.shared_buffers)
+    writer = background(trace.summary)
+    if size.writer_pages is not None:
+        writer["writer_pages"] = size.writer_pages
     found = SimulatedServer(
         data_block=size.data_block,
         layout=layout,
@@ -85,7 +90,7 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
         readahead=told_size(trace.summary, "readahead_bytes", READAHEAD) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
-        **background(trace.summary),
+        **writer,
         checkpoint_interval=None if interval is None else max(1, round(interval * 1e6)),
         checkpoint_from=first,
         **_logged(trace, size, shrunk, cycle if size.has_checkpoints and not size.is_as_recorded else None),

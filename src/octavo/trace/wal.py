@@ -1,5 +1,6 @@
 """The WAL written during a recording, from its trace."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from octavo.trace.core_types import Summary
@@ -47,9 +48,14 @@ def is_commit(kind: str) -> bool:
 def commits(summary: Summary) -> list[tuple[int, int]]:
     """Microseconds of the trace, and the number of commits of writing transactions up to then, since the first of these
     times. Empty if unknown; two entries if only the total is known."""
+    return until(summary, is_commit)
+
+
+def until(summary: Summary, is_counted: Callable[[str], bool]) -> list[tuple[int, int]]:
+    """The same for all records whose kind is counted."""
     stretches: dict[tuple[int, int], int] = {}
     for one in summary["wal"]:
-        if is_commit(one["kind"]):
+        if is_counted(one["kind"]):
             stretch = one["start"], one["end"]
             stretches[stretch] = stretches.get(stretch, 0) + one["records"]
     found: list[tuple[int, int]] = []

@@ -11,8 +11,10 @@ from octavo.cli.app import app
 from octavo.errors import UsageError
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
 from octavo.predict.predict import Request, predict
+from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
 from octavo.predict.scatter import scatter
+from octavo.predict.size import Size, simulated_server
 
 
 def trial(block: str, device: str = "iops=500", **observed: float) -> dict[str, Any]:
@@ -109,6 +111,25 @@ def test_wal_blocks_of_the_trials_are_predicted(tmp_path: Path) -> None:
     assert set(written) == {8192, 65536} and written[65536] > 1.5 * written[8192]
     lines = [best_line(one) for one in best_blocks(points)]
     assert ["64 kB WAL blocks, after a checkpoint: " in line for line in lines] == [False, True]
+
+
+def test_the_background_writer_of_the_trials_is_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs pin bgwriter_lru_maxpages in bytes, which are fewer pages of larger blocks."""
+    asked: list[Request] = []
+
+    def stopped(request: Request, _: object) -> dict[str, Any]:
+        asked.append(request)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("octavo.predict.against.predict", stopped)
+    path = made(tmp_path / "t.octrace", writes=True)
+    trials = [{**trial(block, tps=1.0), "cell": block} for block in ("8kB", "32kB")]
+    settings = {"8kB": {"bgwriter_lru_maxpages": "100"}, "32kB": {"bgwriter_lru_maxpages": "25"}}
+    with pytest.raises(UsageError, match="enough"):
+        compare(Request(path), {"trials": trials, "environment": {"settings": settings}}, {})
+    assert asked[0].writer_pages == {8192: 100, 32768: 25}
+    sizes = [Size(32768, 8 * MB, None, writer_pages=pages) for pages in (25, None)]
+    assert [simulated_server(recorded(path), size, "merged", None).writer_pages for size in sizes] == [25, 100]
 
 
 def test_trials_of_equal_memory_have_other_buffers_than_their_level(tmp_path: Path) -> None:

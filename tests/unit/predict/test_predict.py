@@ -163,6 +163,13 @@ def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
         predict(Request(path, prices=Prices(160.0, 4.0)))
 
 
+@pytest.mark.parametrize("known", [{}, {"host_memory_bytes": 64 * MB}])
+def test_memory_may_be_less_than_the_recorded_buffers(tmp_path: Path, known: dict[str, Any]) -> None:
+    path = made(tmp_path / "t.octrace", facts=known)  # 8 MB of shared_buffers
+    found = by_block(predict(Request(path, (BLOCK,), shared_buffers=(2 * MB,), memory=6 * MB)))[BLOCK]
+    assert found["device_reads_per_transaction"]["value"] > 0
+
+
 def test_a_later_version_of_the_format_is_refused_with_3(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
     later = bytearray(path.read_bytes())

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from tests.unit.predict.traces import BLOCK, MB, RECORDS, by_block, made
 
+from octavo.predict.assumptions import Assumptions
 from octavo.predict.conditions import Conditions
 from octavo.predict.device import device_of
 from octavo.predict.image_correction import correction, transactions_before
+from octavo.predict.images import images_of
 from octavo.predict.model import assumed_of, work
 from octavo.predict.predict import Request, predict
 from octavo.predict.rates import Rates
-from octavo.predict.recorded import recorded
+from octavo.predict.recorded import Recorded, recorded
 from octavo.predict.simulation import simulate
 from octavo.predict.size import Size, simulated_server
 
@@ -216,6 +218,47 @@ def test_fewer_checkpoints_are_an_alternative_to_compression_and_with_it(tmp_pat
     cheaper = predict(Request(path, (BLOCK,), checkpoint=20.0))["recommendation"]["cheaper"]
     changes = {one["change"] for one in cheaper}
     assert "checkpoints half as often" in changes and ("wal_compression" in changes) == (compression == "off")
+
+
+def _more_images(trace: Recorded, since: float) -> list[float]:
+    """The part of more images because fewer updates are HOT, at 4, 2 and 1 kB."""
+    one = Rates("merged", {"full_page_images": 1.0}, 0.0, True, 0.0, 0.0, ())
+    own, device = Size(BLOCK, 8 * MB, None), device_of(None)
+    given = Conditions(trace, own, [one], own, [one], device, device, 4, 20.0, transactions=since)
+
+    def images(block: int, multiple: float) -> float:
+        assumed = Assumptions(elsewhere_images=multiple)
+        return images_of(Size(block, 8 * MB, None), one, assumed, given, None) or 0.0
+
+    return [images(block, 1.0) / images(block, 0.0) - 1 for block in (4096, 2048, 1024)]
+
+
+@pytest.mark.parametrize("age", [4_000, 40_000, 400_000])
+def test_where_few_updates_are_hot_smaller_pages_lose_few(tmp_path: Path, age: int) -> None:
+    """A table of 50,000 pages that had so many updates since it was loaded."""
+
+    def not_hot(transactions: float, pages: float) -> float:
+        return pages * (math.exp(-age / pages) - math.exp(-(age + transactions) / pages))
+
+    counts = [1_000.0 * step for step in range(1, 21)]
+    moved = tuple((count, not_hot(count, 50_000)) for count in counts)
+    kept = tuple((count, count - not_hot(count, 50_000)) for count in counts)
+    trace = recorded(made(tmp_path / "t.octrace", writes=True, pages=100, transactions=1_000))
+    here, *there = (not_hot(8_000, 50_000 * parts) for parts in (1, 2, 4, 8))
+    expected = [
+        min(0.09 * octaves, (one - here) / (8_000 + here)) for octaves, one in enumerate(there, start=1)
+    ]  # fmt: skip
+    assert expected[0] < 0.09 or age > 4_000
+    assert _more_images(dataclasses.replace(trace, updates=(moved, kept)), 8_000) == pytest.approx(expected, rel=0.05)
+    assert _more_images(trace, 8_000) == pytest.approx([0.09, 0.18, 0.27])  # no pg_walinspect
+
+
+@pytest.mark.parametrize("told", [{"stretches": 20}, {"stretches": 20, "pause": True}, {}])
+def test_updates_that_were_not_hot_are_counted_by_transactions(tmp_path: Path, told: dict[str, Any]) -> None:
+    trace = recorded(made(tmp_path / "t.octrace", writes=True, kinds=True, **told))
+    for count in (10.0, 1_000.0, 30_000.0):
+        assert trace.updates_each(count) == [pytest.approx(1.0), 0.0]
+    assert recorded(made(tmp_path / "none.octrace", writes=True)).updates_each(10.0) is None
 
 
 def test_images_follow_the_transactions_that_were_counted(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from octavo.postgres.user_connection import SessionLimits, UsersConnection, limi
 from octavo.text import one_line
 from octavo.trace.wal import is_commit
 
-# WAL of more bytes than the first is not read again for its kinds. In more than the second no images are counted, which
-# needs a row for each block of a record.
+# WAL of more bytes than the first is not read again for its kinds. With a stretch of more than the second no images are
+# counted, because the server keeps a row for each block of its records.
 MOST_BYTES = 1 << 30
 MOST_COUNTED = 1 << 28
 # The largest number of stretches whose kinds are read one by one.
@@ -111,7 +111,7 @@ class WalMeter:
             return f"kinds of WAL records are unknown: {one_line(error)}"
         images, note = [dict[str, int]() for _ in stretches], None
         try:
-            if has_blocks and end - start <= MOST_COUNTED:
+            if has_blocks and all(last.position - first.position <= MOST_COUNTED for first, last, _ in stretches):
                 images = [
                     _images(connection, schema, first.position, last.position)
                     for first, last in _in_time((first, last) for first, last, _ in stretches)

@@ -106,7 +106,6 @@ impl PageCache {
 
     /// The same for a page that is written: it is inactive even if it was in memory shortly before (filemap_add_folio
     /// with __GFP_WRITE).
-    /// __GFP_WRITE).
     #[must_use]
     pub fn add_written(&mut self, page: u32) -> bool {
         self.put(page, false)
