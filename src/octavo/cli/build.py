@@ -254,8 +254,9 @@ def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
 
 
 def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
-    """Tests every build and prints each result. Returns the exit code: 1 when one failed."""
-    from octavo.errors import OctavoError
+    """Tests every build and prints each result. Returns the exit code: 1 when one failed. Raises HostError when this
+    host cannot run the test."""
+    from octavo.errors import HostError, OctavoError
     from octavo.host.children import server_account
     from octavo.postgres.crash_test import crash_test
 
@@ -263,6 +264,8 @@ def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
     for each in builds:
         try:
             outcome = crash_test(each, journal, account)
+        except HostError:
+            raise
         except OctavoError as error:
             print(f"octavo: {error}", file=sys.stderr)
             code = 1

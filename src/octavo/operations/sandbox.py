@@ -48,9 +48,6 @@ _FILLING = {"wal_level": "minimal", "max_wal_senders": "0", "wal_keep_size": "0"
 # At most four clusters, their WAL, a dump and an archive at once.
 _DISK_BYTES = 1200 * 1024**2
 _DISK_BYTES_PER_SCALE = 100 * 1024**2
-# Less than this is a full disk: a few WAL segments. The texts are those of strerror(3) for ENOSPC and EDQUOT.
-_LEAST_FREE_BYTES = 4 * _WAL_SEGMENT
-_FULL = ("No space left on device", "Disk quota exceeded")
 _PATIENCE_SECONDS = 300.0
 
 
@@ -92,10 +89,6 @@ class Sandbox:
         finally:
             trees.remove(self._work_directory)
             self._work_directory = None
-
-    def is_full(self, error: str) -> bool:
-        """Whether the disk is full, by the text of an error or by what is free now."""
-        return any(words in error for words in _FULL) or shutil.disk_usage(self.root).free < _LEAST_FREE_BYTES
 
     def directory(self, name: str) -> Path:
         """A new directory that belongs to the servers' account."""

@@ -32,6 +32,7 @@ _STOP_SECONDS = 60.0
 _SHUT_DOWN_SECONDS = 300.0
 _SLOW_DISK = 10_000_000  # bytes per second
 _PATIENCE_SECONDS = 60
+_SEVERE = ("FATAL: ", "PANIC: ", "ERROR: ", "initdb: error: ")
 
 
 def initialise(
@@ -56,9 +57,12 @@ def initialise(
 
 
 def run_initdb(arguments: Sequence[str | Path], journal: Journal, account: Account) -> None:
-    """Runs initdb with this command line. Raises OctavoError when it fails."""
+    """Runs initdb with this command line. Raises OctavoError with the cause when it fails."""
     shared_memory_left.note(journal)
-    children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
+    finished = children.run(arguments, journal, role="initdb", account=account)
+    if finished.returncode != 0:
+        cause = _last_error(finished.stderr.strip() or finished.stdout.strip())
+        raise OctavoError(f"initdb failed (exit {finished.returncode}): {cause}")
 
 
 def would_have(
@@ -279,8 +283,9 @@ def start(
     that initdb wrote. The log's directory must belong to us alone; an old log of this name is replaced. Raises
     OctavoError with the server's last log line when it does not start.
     """
-    socket_directory = _socket_directory(journal, account)
+    socket_directory = _socket_directory(journal)
     entry = journal.record("directory", path=str(socket_directory))
+    trees.make_for(socket_directory, account)
     arguments: list[str | Path] = [build.program("postgres"), "-D", directory]
     ours = {
         "listen_addresses": "",
@@ -349,18 +354,29 @@ def _wait_until_ready(server: Server) -> None:
 def last_log_line(log: Path) -> str:
     """The last error at the end of the server's log, else its last line."""
     try:
-        lines = read_tail(log).splitlines()
+        return _last_error(read_tail(log))
     except OSError:
-        lines = []
-    severe = [line for line in lines if any(f"{word}: " in line for word in ("FATAL", "PANIC", "ERROR"))]
+        return _last_error("")
+
+
+def _last_error(text: str) -> str:
+    """The last error in the output of a server or of initdb, whose last line is about what it removes; else the last
+    line."""
+    lines = text.splitlines()
+    severe = [line for line in lines if any(words in line for words in _SEVERE)]
     chosen = severe or lines
     return chosen[-1].strip() if chosen else "no output"
 
 
-def _socket_directory(journal: Journal, account: Account) -> Path:
-    """Creates a directory for one server's socket, which only its account may enter."""
+def without_log(error: Exception) -> str:
+    """The text of an error without the path of the server's log, which is removed before the text is read."""
+    return str(error).partition("; its log is ")[0]
+
+
+def _socket_directory(journal: Journal) -> Path:
+    """The path of a new directory for one server's socket."""
     parent = make_directory(runtime_directory())
     path = parent / f"{journal.token[:8]}-{os.urandom(3).hex()}"
     if len(str(path / f".s.PGSQL.{_PORT}")) > SOCKET_PATH_LIMIT:
         raise HostError(f"the socket path below {parent} is too long; set XDG_RUNTIME_DIR to a shorter one")
-    return trees.make_for(path, account)
+    return path
