@@ -209,6 +209,7 @@ def test_a_package_says_what_it_holds_and_under_which_licences(build: Build, tmp
     document = json.loads((prefix / "share" / "doc" / "sbom.spdx.json").read_text())
     assert document["spdxVersion"] == "SPDX-2.3"
     assert document["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
+    assert document["packages"][1]["downloadLocation"] == "NOASSERTION"  # it is no release's tarball
     described = {file["fileName"]: file["checksums"] for file in document["files"]}
     regular = {
         f"./{file.relative_to(prefix)}" for file in prefix.rglob("*") if file.is_file() and not file.is_symlink()
