@@ -13,6 +13,7 @@ from octavo.errors import HostError, UsageError
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.make import quiet
 from octavo.postgres.scratch import is_full
 from octavo.postgres.versions import major_of
 from octavo.units import parse_size
@@ -81,10 +82,6 @@ def _places(builds: Sequence[Build], name: str) -> dict[str, int]:
     }
 
 
-def _quiet(*_: object) -> None:
-    """Ignores what it is given."""
-
-
 def check_builds(
     builds: Sequence[Build],
     journal: Journal,
@@ -92,7 +89,7 @@ def check_builds(
     suites: Sequence[str] = tuple(SUITES),
     covering: bool = False,
     local: Path | None = None,
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
 ) -> Generator[CheckReport, None, None]:
     """Runs the suites on each build as it was shipped, and yields each report as soon as it is there.
 
@@ -111,7 +108,7 @@ def check_builds(
 
 
 def check_build(
-    build: Build, tests: Tests, journal: Journal, *, suites: Sequence[str] = tuple(SUITES), progress: Progress = _quiet
+    build: Build, tests: Tests, journal: Journal, *, suites: Sequence[str] = tuple(SUITES), progress: Progress = quiet
 ) -> CheckReport:
     """Runs the suites on one build. Raises HostError when one fails because the disk is full."""
 
