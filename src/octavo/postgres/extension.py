@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import psycopg
 
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory, sync_directory, write_durably
 from octavo.host import careful_open, children
 from octavo.host.children import Account
@@ -133,14 +133,17 @@ def try_extension(installed: InstalledExtension, journal: Journal, account: Acco
 def _try(
     build: Build, record: Mapping[str, Any], journal: Journal, account: Account, settings: Mapping[str, str]
 ) -> str | None:
+    """The server's error, also when it does not start with the settings. Raises HostError."""
     statements = [f'CREATE EXTENSION IF NOT EXISTS "{name}" CASCADE' for name in record["extensions"]]
     statements = statements or [f"LOAD '{name}'" for name in record["libraries"]]
-    with scratch_server(build, journal, account, settings) as server, server.connect("postgres") as connection:
-        for statement in statements:
-            try:
+    try:
+        with scratch_server(build, journal, account, settings) as server, server.connect("postgres") as connection:
+            for statement in statements:
                 connection.execute(statement.encode())
-            except psycopg.Error as error:
-                return str(error)
+    except HostError:
+        raise
+    except (OctavoError, psycopg.Error) as error:
+        return str(error)
     return None
 
 
