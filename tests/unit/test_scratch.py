@@ -78,3 +78,13 @@ def test_a_host_that_cannot_test_is_no_failure_of_the_build(journal: Journal, mo
         command._crash_test([BUILD], journal)
     with pytest.raises(HostError, match="no room"):
         with_extension([BUILD], Path("/x"), journal)
+
+
+def test_every_build_is_tested_also_after_one_that_fails(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("octavo.postgres.smoke.smoke_test", Mock(side_effect=[OctavoError("it fails"), None]))
+    assert command._smoke_test([BUILD, BUILD], journal) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "octavo: it fails", "18.6-b4w8: initdb, start, pgbench and pg_checksums work"
+    ]  # fmt: skip
