@@ -32,7 +32,6 @@ _STOP_SECONDS = 60.0
 _SHUT_DOWN_SECONDS = 300.0
 _SLOW_DISK = 10_000_000  # bytes per second
 _PATIENCE_SECONDS = 60
-_SEVERE = ("FATAL: ", "PANIC: ", "ERROR: ", "initdb: error: ")
 
 
 def initialise(
@@ -57,12 +56,9 @@ def initialise(
 
 
 def run_initdb(arguments: Sequence[str | Path], journal: Journal, account: Account) -> None:
-    """Runs initdb with this command line. Raises OctavoError with the cause when it fails."""
+    """Runs initdb with this command line. Raises OctavoError when it fails."""
     shared_memory_left.note(journal)
-    finished = children.run(arguments, journal, role="initdb", account=account)
-    if finished.returncode != 0:
-        cause = _last_error(finished.stderr.strip() or finished.stdout.strip())
-        raise OctavoError(f"initdb failed (exit {finished.returncode}): {cause}")
+    children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
 
 
 def would_have(
@@ -354,16 +350,10 @@ def _wait_until_ready(server: Server) -> None:
 def last_log_line(log: Path) -> str:
     """The last error at the end of the server's log, else its last line."""
     try:
-        return _last_error(read_tail(log))
+        lines = read_tail(log).splitlines()
     except OSError:
-        return _last_error("")
-
-
-def _last_error(text: str) -> str:
-    """The last error in the output of a server or of initdb, whose last line is about what it removes; else the last
-    line."""
-    lines = text.splitlines()
-    severe = [line for line in lines if any(words in line for words in _SEVERE)]
+        lines = []
+    severe = [line for line in lines if any(f"{word}: " in line for word in ("FATAL", "PANIC", "ERROR"))]
     chosen = severe or lines
     return chosen[-1].strip() if chosen else "no output"
 
