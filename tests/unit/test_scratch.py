@@ -62,13 +62,12 @@ def test_a_directory_of_sockets_is_noted_before_it_is_made(
     account: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Otherwise it would stay when the command is killed between the two."""
-    journal = Mock()
+    journal, make = Mock(), Mock(side_effect=KeyboardInterrupt)
     journal.token = "0123456789"
-    monkeypatch.setattr(trees, "make_for", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(trees, "make_for", make)
     with pytest.raises(KeyboardInterrupt):
         cluster.start(BUILD, tmp_path, {}, journal, account, log=tmp_path / "log")
-    (path, _) = trees.make_for.call_args.args  # pyright: ignore[reportFunctionMemberAccess]
-    journal.record.assert_called_once_with("directory", path=str(path))
+    journal.record.assert_called_once_with("directory", path=str(make.call_args.args[0]))
 
 
 def test_a_host_that_cannot_test_is_no_failure_of_the_build(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
