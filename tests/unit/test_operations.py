@@ -214,6 +214,19 @@ def test_a_full_disk_is_no_failure_of_the_build(
         assert [(one.result, one.evidence) for one in report.outcomes] == [("failed", reason)]
 
 
+def test_a_disk_that_is_full_before_the_first_operation_is_no_failure(
+    journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(_: Sandbox) -> None:
+        raise OctavoError("filling the tables of pgbench failed (exit 1): No space left on device")
+
+    monkeypatch.setattr(Sandbox, "filled", filled)
+    monkeypatch.setattr("octavo.operations.sandbox.shutil.disk_usage", Mock(return_value=SimpleNamespace(free=1 << 40)))
+    monkeypatch.setattr("octavo.operations.server_account", Mock(return_value=account))
+    with pytest.raises(HostError, match="has no room left"):
+        check_operations(OURS, [], journal)
+
+
 def test_a_replica_is_stopped_also_when_the_load_on_its_primary_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its directory is removed with the operation's."""
     stopped: list[str] = []

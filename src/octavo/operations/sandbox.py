@@ -25,6 +25,7 @@ from octavo.operations.related_builds import RelatedBuilds
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
+from octavo.postgres.scratch import scratch_directory
 from octavo.units import human_size
 
 # Replication of every kind, WAL that stays small, and nothing that writes by itself while digests are compared.
@@ -224,21 +225,14 @@ class Sandbox:
 def prepared(
     build: Build, related_builds: RelatedBuilds, journal: Journal, account: Account, scale: int
 ) -> Generator[Sandbox, None, None]:
-    """A sandbox for a build's operations. Raises HostError when the disk has no room for it."""
+    """A sandbox for a build's operations. Raises HostError when the disk has no room for it, or becomes full."""
     parent = make_directory(octavo_home() / "scratch")
     needed = _DISK_BYTES + _DISK_BYTES_PER_SCALE * scale
     free = shutil.disk_usage(parent).free
     if free < needed:
         raise HostError(f"{parent} has {human_size(free)} free, the operations need {human_size(needed)}")
-    root = parent / f"operations-{journal.token[:8]}-{build.name}"
-    entry = journal.record("directory", path=str(root))
-    try:
-        sandbox = Sandbox(build, related_builds, journal, account, root, scale)
-        make_directory(root, 0o755)
-        yield sandbox
-    finally:
-        if trees.remove(root):
-            journal.done(entry)
+    with scratch_directory(journal) as root:
+        yield Sandbox(build, related_builds, journal, account, root, scale)
 
 
 def create_database(server: Server) -> None:
