@@ -2,6 +2,7 @@
 
 # pyright: reportPrivateUsage=false
 
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -56,6 +57,19 @@ def test_initdb_is_quoted_with_its_error_and_not_with_what_it_removes(
     monkeypatch.setattr(children, "run", Mock(return_value=Finished(1, "", errors, 0.0)))
     with pytest.raises(OctavoError, match=r"initdb failed \(exit 1\): .*No space left on device$"):
         cluster.run_initdb(["initdb"], journal, account)
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid", "gid", "enters"),
+    [(0o711, 0, 0, True), (0o710, 0, 0, False), (0o710, 0, 7, True), (0o701, 0, 7, False), (0o610, 7, 7, False)],
+)
+def test_a_directory_is_entered_by_the_class_of_bits_that_counts(
+    mode: int, uid: int, gid: int, enters: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", Mock(return_value=0))
+    monkeypatch.setattr(Path, "stat", Mock(return_value=Mock(st_mode=mode, st_uid=uid, st_gid=gid)))
+    with nullcontext() if enters else pytest.raises(HostError, match="the user octavo cannot enter /"):
+        cluster.check_reachable(Path("/srv/octavo"), Account("octavo", 7, 7))
 
 
 def test_a_directory_of_sockets_is_noted_before_it_is_made(

@@ -79,13 +79,16 @@ def would_have(
 
 
 def check_reachable(directory: Path, account: Account) -> None:
-    """Raises HostError when a parent of the directory is not accessible to the server's account."""
+    """Raises HostError when the account, which has no other group than its own, cannot enter a parent of the
+    directory."""
     if os.geteuid() != 0:
         return
     for parent in reversed(directory.absolute().parents):
         facts = parent.stat()
-        if facts.st_uid != account.uid and not facts.st_mode & 0o001:
-            raise HostError(f"the server's user {account.name} cannot enter {parent}; chmod o+x it or set OCTAVO_HOME")
+        # One class of the mode's bits counts, whatever the others allow (path_resolution(7)).
+        right = 0o100 if facts.st_uid == account.uid else 0o010 if facts.st_gid == account.gid else 0o001
+        if not facts.st_mode & right:
+            raise HostError(f"the user {account.name} cannot enter {parent}; chmod o+x it or set OCTAVO_HOME")
 
 
 @dataclass(slots=True)
