@@ -24,7 +24,7 @@ from octavo.operations.program_output import server_errors
 from octavo.operations.related_builds import RelatedBuilds
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
+from octavo.postgres.cluster import SUPERUSER, Server
 from octavo.postgres.scratch import scratch_directory
 from octavo.units import human_size
 
@@ -114,7 +114,7 @@ class Sandbox:
             log = self.root / f"{directory.name}.log"
             settings = {**SETTINGS, **_FILLING}
             with cluster.start(build, directory, settings, self.journal, self.account, log=log) as server:
-                create_database(server)
+                server.create_database()
                 contents.fill(server, self.scale)
                 known = contents.read(server)
                 size: int = server.query("size")[0]["bytes"]
@@ -233,12 +233,6 @@ def prepared(
         raise HostError(f"{parent} has {human_size(free)} free, the operations need {human_size(needed)}")
     with scratch_directory(journal) as root:
         yield Sandbox(build, related_builds, journal, account, root, scale)
-
-
-def create_database(server: Server) -> None:
-    """Creates Octavo's database."""
-    with server.connect("postgres") as connection:
-        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
 
 
 def first(server: Server, query: str, *parameters: object) -> Any:

@@ -61,6 +61,12 @@ def run_initdb(arguments: Sequence[str | Path], journal: Journal, account: Accou
     children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
 
 
+def check_blocks(build: Build, directory: Path, journal: Journal, account: Account) -> None:
+    """Checks every block of a cluster that was shut down. Raises OctavoError when a checksum is wrong."""
+    arguments = [build.program("pg_checksums"), "--check", "--pgdata", directory]
+    children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+
+
 def would_have(
     build: Build, directory: Path, settings: Mapping[str, str], name: str, journal: Journal, account: Account
 ) -> str:
@@ -138,6 +144,11 @@ class Server:
             raise OctavoError(
                 f"could not connect to the server: {str(error).splitlines()[0]}; its log is {self.log}"
             ) from error
+
+    def create_database(self) -> None:
+        """Creates Octavo's database."""
+        with self.connect("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
 
     def query(self, name: str) -> list[dict[str, Any]]:
         """The rows of a query from `postgres/sql`, in its version for this server."""

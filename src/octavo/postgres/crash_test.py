@@ -63,8 +63,7 @@ def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome
         data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=True)
         with cluster.start(build, data, _SETTINGS, journal, account, log=work / "before.log") as server:
-            with server.connect("postgres") as connection:
-                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            server.create_database()
             children.check(
                 server.run_client("pgbench", "--initialize", "--quiet", f"--scale={_SCALE}"), "pgbench --initialize"
             )
@@ -80,8 +79,7 @@ def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome
             if found < acknowledged:
                 raise OctavoError(f"{acknowledged} commits were acknowledged, but only {found} survived recovery")
             recovered.shut_down()
-        arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
-        children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+        cluster.check_blocks(build, data, journal, account)
         return CrashOutcome(acknowledged, found, seconds)
 
 

@@ -20,16 +20,14 @@ def smoke_test(build: Build, journal: Journal, account: Account) -> None:
         data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=True)
         with cluster.start(build, data, {}, journal, account, log=work / "server.log") as server:
-            with server.connect("postgres") as connection:
-                connection.execute(f"CREATE DATABASE {cluster.DATABASE}".encode())
+            server.create_database()
             _check_sizes(build, server.settings())
             children.check(server.run_client("pgbench", "--initialize", "--quiet"), "pgbench --initialize")
             ran = server.run_client("pgbench", f"--client={_CLIENTS}", f"--transactions={_TRANSACTIONS}")
             if f"processed: {_CLIENTS * _TRANSACTIONS}/{_CLIENTS * _TRANSACTIONS}" not in ran.stdout:
                 raise OctavoError(f"pgbench did not run all its transactions: {ran.stderr.strip()}")
             server.shut_down()
-        arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
-        children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+        cluster.check_blocks(build, data, journal, account)
 
 
 def _check_sizes(build: Build, settings: dict[str, str]) -> None:
