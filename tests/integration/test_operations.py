@@ -184,7 +184,7 @@ def test_a_killed_check_leaves_nothing_after_the_next_command(builds: list[Build
     checker.wait()
     checker.stdin.close()
     checker.stdout.close()
-    assert any("operations-" in line for line in recover())
+    assert any("/scratch/" in line for line in recover())
     assert find_by_environment(TOKEN_VARIABLE, token) == []
     assert list((home / "scratch").iterdir()) == []
     assert list(runtime_directory().glob(f"{token[:8]}-*")) == []

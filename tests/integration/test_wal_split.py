@@ -5,8 +5,8 @@ from tests.integration.servers import MB, data_directory, running
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.instruments import wal_split
-from octavo.postgres import wal_contents
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.datasets.control import wal_file
 from octavo.workloads.base import WorkloadResult
 
 
@@ -18,9 +18,7 @@ def test_wal_is_read_beside_segments_that_were_never_written(
         running(builds["4kB"], path, journal, account) as server,
     ):
         for number in range(40, 72):  # whatever segment pg_waldump reads first is one of these
-            with (path / "pg_wal" / wal_contents.segment_name(number * 16 * MB, "00000001", 16 * MB)).open(
-                "wb"
-            ) as file:
+            with (path / "pg_wal" / wal_file(1, number * 16 * MB, 16 * MB)).open("wb") as file:
                 file.truncate(16 * MB)
         stop = wal_split.INSTRUMENT.start(server)
         server.execute("CREATE TABLE filled AS SELECT generate_series(1, 20000) AS number")

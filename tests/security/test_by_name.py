@@ -127,7 +127,7 @@ def test_a_source_that_was_trusted_once_is_found_by_what_runs_later(
         path.write_bytes(content)
         return source.sha256_of(path)
 
-    monkeypatch.setattr(upstream, "_known_digests", dict[str, str])
+    monkeypatch.setattr(upstream, "known_digests", dict[str, str])
     monkeypatch.setattr(upstream, "_download", download)
     monkeypatch.setattr(upstream, "_published_digest", published)
     monkeypatch.setattr(source, "FETCHED_KINDS", (upstream,))

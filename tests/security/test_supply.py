@@ -147,7 +147,7 @@ def test_a_release_that_nobody_vouches_for_is_refused(tmp_path: Path, monkeypatc
         return b'<a href="v18.98/"> <a href="v18.99/">'
 
     monkeypatch.setattr(upstream, "_read", read)
-    monkeypatch.setattr(upstream, "_known_digests", dict[str, str])
+    monkeypatch.setattr(upstream, "known_digests", dict[str, str])
     with Journal() as journal:
         for wanted in ("18.99", "18"):
             with pytest.raises(HostError, match=r"octavo build --pg 18\.99 --trust-checksum") as caught:
@@ -164,7 +164,7 @@ def test_of_a_major_version_the_newest_that_is_known_is_taken(monkeypatch: pytes
         return b"v18.9/ v18.10/ v18.11/ v17.99/"
 
     monkeypatch.setattr(upstream, "_read", read)
-    monkeypatch.setattr(upstream, "_known_digests", lambda: {"18.9": "0", "18.10": "0", "17.1": "0"})
+    monkeypatch.setattr(upstream, "known_digests", lambda: {"18.9": "0", "18.10": "0", "17.1": "0"})
     assert newest("18") == "18.10"
     trusting = upstream.trusts_published.set(True)
     try:

@@ -20,7 +20,7 @@ from octavo.binary.listing import document, lines
 from octavo.binary.read import Program, read, read_one
 from octavo.binary.verdict import gcc_version, level_of, tally, verdict
 from octavo.cli.app import app
-from octavo.errors import HostError
+from octavo.errors import UsageError
 
 LDCLRAL, LDSETAL, SWPA = 0xB8E01020, 0xB8E03020, 0xB8A08020
 LDAXR, LDXR, STLXR, STXR = 0x885FFC20, 0x885F7C20, 0x8811FC41, 0x88117C41
@@ -245,7 +245,7 @@ def test_every_beginning_of_a_file_has_an_answer_or_a_line(tmp_path: Path) -> No
             part.write_bytes(content[:length])
             try:
                 read(part)
-            except HostError as error:
+            except UsageError as error:
                 assert "\n" not in str(error) and str(part) in str(error)
 
 
@@ -262,7 +262,7 @@ def test_every_beginning_of_a_file_has_an_answer_or_a_line(tmp_path: Path) -> No
 def test_what_has_no_answer_says_why(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
-    with pytest.raises(HostError, match=re.escape(problem)):
+    with pytest.raises(UsageError, match=re.escape(problem)):
         read(path)
 
 
@@ -278,7 +278,7 @@ def test_sections_that_lie_upon_each_other_are_refused(tmp_path: Path) -> None:
     # The maximum of sections that fit into the file; with one more their sum is larger.
     content[start + 32 : start + 40] = (len(content) // 2).to_bytes(8, "little")
     path.write_bytes(content)
-    with pytest.raises(HostError, match="executable parts overlap"):
+    with pytest.raises(UsageError, match="executable parts overlap"):
         read(path)
 
 
@@ -303,6 +303,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (one,) = found["programs"]
     assert (one["verdict"], one["gcc"], one["sums"]["exclusive"]) == ("no-lse", "12.2", 124)
     code, text = call_command(str(program), str(tmp_path / "nothing"), capsys=capsys)
-    assert code == HostError.exit_code and "no LSE" in text
-    with pytest.raises(HostError, match="No such file"):
+    assert code == 2 and "no LSE" in text
+    with pytest.raises(UsageError, match="No such file"):
         call_command(str(tmp_path / "nothing"), capsys=capsys)

@@ -178,6 +178,13 @@ def test_a_dry_run_says_what_would_go(cache: Path, capsys: pytest.CaptureFixture
     assert len(list_builds()) == 2
 
 
+def test_builds_of_ones_own_source_are_chosen_by_their_version(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for version in ("16.9", "19devel"):
+        make_build(cache, version, version=version)
+        build_cache.remove_builds(pg=version[:2], dry_run=True)
+        assert f"would remove {version}\n1 of 1 would be removed" in capsys.readouterr().out
+
+
 def test_no_build_goes_while_a_run_measures(cache: Path) -> None:
     make_build(cache, "one")
     with pytest.raises(HostError, match="is measuring on this host"), host_lock():

@@ -1,14 +1,16 @@
 """A build that is sent to another host: what is packed, and what is refused on arrival."""
 
+import errno
 import json
 import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError
 from octavo.host.journal import Journal
 from octavo.host.published import MANIFEST
 from octavo.packaging import travel
@@ -156,6 +158,16 @@ def test_what_is_not_an_archive_or_too_large_is_refused(
         file.write_bytes(cut)
         with pytest.raises(OctavoError, match="the received archive"):
             unpack(build.name, file, sha256_of(file), journal)
+
+
+def test_a_full_disk_is_no_damage_of_the_archive(
+    build: Build, journal: Journal, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = pack(build, file)
+    away(build)
+    monkeypatch.setattr(travel, "extract", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(HostError, match="No space left on device; make room in"):
+        unpack(build.name, file, digest, journal)
 
 
 def test_a_server_that_does_not_start_here_is_refused(home: Path, journal: Journal, file: Path) -> None:

@@ -3,9 +3,11 @@
 import difflib
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -19,10 +21,10 @@ from octavo.check.installation import _foreign_libraries  # pyright: ignore[repo
 from octavo.check.outcome import CheckReport, ClassifiedDifference, Failure, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.perl_tests import _judge_regression, parse_tap, waited_for  # pyright: ignore[reportPrivateUsage]
-from octavo.check.report import as_dict, markdown, text
-from octavo.check.run import SUITES, check_versions, covering_suites
+from octavo.check.report import as_dict, text
+from octavo.check.run import SUITES, check_build, check_versions, covering_suites
 from octavo.check.suites import run_driver
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.children import Finished
 from octavo.postgres.builds.cache import Build
@@ -432,7 +434,20 @@ def test_a_report_passes_only_when_everything_is_allowed(tmp_path: Path) -> None
     assert content["schema_version"] == 1
     assert [build["passed"] for build in content["builds"]] == [True, False]
     assert [found["kind"] for found in content["builds"][1]["suites"][0]["differences"]] == ["order", None]
-    assert "| 4kB | regression | 231 | 230 | 1 |" in markdown([good])
+
+
+def test_a_full_disk_is_no_failure_of_the_build(
+    workplace: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("octavo.check.run.open_workspace", Mock(return_value=nullcontext(workplace)))
+    monkeypatch.setattr("octavo.check.run.server_account", Mock())
+    workplace.build.name = "18.6-b4w8-0"
+    nothing: Any = None
+    for what, is_full in (("PANIC:  no", False), ("PANIC:  could not write: No space left on device", True)):
+        suite = a_report(tmp_path, failures=(Failure("postmaster", what),)).suites[0]
+        monkeypatch.setattr("octavo.check.run._ALL", {"regression": Mock(return_value=suite)})
+        with pytest.raises(HostError, match="no room left for regression") if is_full else nullcontext():
+            assert not check_build(workplace.build, nothing, nothing, suites=["regression"]).passed
 
 
 def test_one_suite_a_build_meets_every_block_when_it_is_the_whole_matrix() -> None:

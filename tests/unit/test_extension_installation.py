@@ -3,13 +3,17 @@ touches nobody else's."""
 
 # pyright: reportPrivateUsage=false
 
+import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from octavo.errors import OctavoError
+from octavo.host.children import Account
+from octavo.host.journal import Journal
 from octavo.postgres import extension
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.usage import added_files, not_postgresqls
@@ -44,6 +48,19 @@ def kill(build: Build, monkeypatch: pytest.MonkeyPatch, name: str, *files: str) 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Path, "replace", killed)
         install(build, name, *files)
+
+
+def test_a_server_that_does_not_start_with_the_extension_is_its_problem(
+    build: Build, journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise octavo build ls would list it as one that works."""
+    record: dict[str, Any] = {"name": "vector", "source_sha256": "1", "extensions": {"vector": "1"}, "libraries": []}
+    (build.prefix / "extensions").mkdir()
+    (build.prefix / "extensions" / "vector.json").write_text(json.dumps(record))
+    monkeypatch.setattr(extension, "scratch_server", Mock(side_effect=OctavoError("the server did not start")))
+    installed = extension.InstalledExtension(build, record, False, 0.0)
+    assert extension.try_extension(installed, journal, account) == "the server did not start"
+    assert extension.installed_extensions(build)[0]["problem"] == "the server did not start"
 
 
 def test_no_file_of_a_killed_installation_counts_as_postgresqls(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:

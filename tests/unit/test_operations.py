@@ -81,7 +81,7 @@ def test_a_build_before_its_release_is_no_minor_version() -> None:
     assert choose(tree, [OURS, beta]).need_older_major() is OURS
     asserts = made("19devel", "4kB", "8kB", options=["-Dcassert=true"])
     assert choose(tree, [OURS, asserts]).need_same_major() is asserts
-    with pytest.raises(Skip, match=r"--pg 19devel$"):
+    with pytest.raises(Skip, match=r"--pg 19devel --debug-symbols --source ITS_SOURCE$"):
         choose(tree, [OURS]).need_same_major()
 
 
@@ -102,6 +102,22 @@ def test_a_missing_companion_is_skipped_with_the_command_that_makes_it(need: str
     with pytest.raises(Skip) as skip:
         getattr(choose(large, [large]), need)()
     assert str(skip.value).endswith(f"make one with: {command.replace(' --pg', ' --data-segment 4GB --pg')}")
+
+
+@pytest.mark.parametrize(
+    ("version", "need", "ends"),
+    [
+        ("17.11", "need_older_major", "--pg 15"),  # as octavo build makes no 16
+        ("15.18", "need_older_major", "--pg 14 --source ITS_SOURCE"),
+        ("18.0", "need_same_major", "--pg 18.0 --debug-symbols"),  # and not this very build
+        ("16.9", "need_another_data_block", "--pg 16.9 --source ITS_SOURCE"),
+    ],
+)
+def test_the_command_that_is_named_makes_what_is_missing(version: str, need: str, ends: str) -> None:
+    build = made(version, "4kB", "8kB")
+    with pytest.raises(Skip) as skip:
+        getattr(choose(build, []), need)()
+    assert str(skip.value).endswith(ends)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +212,19 @@ def test_a_full_disk_is_no_failure_of_the_build(
     else:
         report = check_operations(OURS, [], journal, operations=operations)
         assert [(one.result, one.evidence) for one in report.outcomes] == [("failed", reason)]
+
+
+def test_a_disk_that_is_full_before_the_first_operation_is_no_failure(
+    journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(_: Sandbox) -> None:
+        raise OctavoError("filling the tables of pgbench failed (exit 1): No space left on device")
+
+    monkeypatch.setattr(Sandbox, "filled", filled)
+    monkeypatch.setattr("octavo.operations.sandbox.shutil.disk_usage", Mock(return_value=SimpleNamespace(free=1 << 40)))
+    monkeypatch.setattr("octavo.operations.server_account", Mock(return_value=account))
+    with pytest.raises(HostError, match="has no room left"):
+        check_operations(OURS, [], journal)
 
 
 def test_a_replica_is_stopped_also_when_the_load_on_its_primary_fails(monkeypatch: pytest.MonkeyPatch) -> None:

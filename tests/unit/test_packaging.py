@@ -1,5 +1,6 @@
 """Packages without PostgreSQL: names, archives, the complete tar of a synthetic build."""
 
+import errno
 import hashlib
 import io
 import json
@@ -9,11 +10,12 @@ import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.tools import needs
 
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host.journal import Journal
 from octavo.packaging import package
 from octavo.packaging.archive import write_ar, write_tar
@@ -207,6 +209,7 @@ def test_a_package_says_what_it_holds_and_under_which_licences(build: Build, tmp
     document = json.loads((prefix / "share" / "doc" / "sbom.spdx.json").read_text())
     assert document["spdxVersion"] == "SPDX-2.3"
     assert document["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
+    assert document["packages"][1]["downloadLocation"] == "NOASSERTION"  # it is no release's tarball
     described = {file["fileName"]: file["checksums"] for file in document["files"]}
     regular = {
         f"./{file.relative_to(prefix)}" for file in prefix.rglob("*") if file.is_file() and not file.is_symlink()
@@ -222,6 +225,14 @@ def test_a_package_says_what_it_holds_and_under_which_licences(build: Build, tmp
     assert len(identifiers) == 1 + len(document["packages"]) + len(document["files"])
     for relationship in document["relationships"]:
         assert {relationship["spdxElementId"], relationship["relatedSpdxElement"]} <= identifiers
+
+
+def test_a_full_disk_is_told_once(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for each of the files that are copied."""
+    monkeypatch.setattr("shutil.copy2", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with Journal() as journal, pytest.raises(HostError, match=r"^\S+ cannot be copied: No space left on device; make"):
+        package(build, "tar", tmp_path / "out", journal)
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_a_format_that_does_not_exist_is_named(build: Build, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.binary.core_types import ElfReport
-from octavo.errors import HostError
+from octavo.errors import HostError, UsageError, cannot_read
 from octavo.host.careful_open import open_directory, open_file
 
 # A directory of more is no installation of PostgreSQL.
@@ -30,23 +30,23 @@ def read(path: Path) -> list[Program]:
     """The programs of a file, a package (.deb), an archive (.a) or a directory.
 
     Below a directory links are not followed, and other files than ELF files, packages and archives are left out. Raises
-    HostError if nothing can be read.
+    UsageError for a path that does not exist or has no program that can be read, HostError if it may not be opened.
     """
     try:
         descriptor = _opened(path)
     except NotADirectoryError:
-        raise HostError(f"{path} is not a file, package or directory") from None
+        raise UsageError(f"{path} is not a file, package or directory") from None
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror}") from None
+        raise cannot_read(error, f"{path}: {error.strerror}") from None
     try:
         is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
         found = list(_below(path, descriptor)) if is_directory else _of(str(path), descriptor)
     finally:
         os.close(descriptor)
     if not found:
-        raise HostError(f"{path} contains no ELF file")
+        raise UsageError(f"{path} contains no ELF file")
     if len(found) == 1 and found[0].problem and found[0].name == str(path):
-        raise HostError(f"{path} {found[0].problem}")
+        raise UsageError(f"{path} {found[0].problem}")
     return found
 
 

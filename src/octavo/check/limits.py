@@ -6,7 +6,6 @@ the table of docs/experiments/regression.md.
 
 import argparse
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,12 +13,11 @@ import psycopg
 from psycopg.rows import DictRow
 
 from octavo.check import formulas
-from octavo.home import make_directory, octavo_home
-from octavo.host import trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build, list_builds
+from octavo.postgres.scratch import scratch_directory
 from octavo.postgres.versions import major_of
 from octavo.units import format_size, parse_size
 
@@ -59,19 +57,14 @@ class BlockLimits:
 
 def measure(build: Build, journal: Journal, account: Account) -> BlockLimits:
     """Measures a build's limits on a new cluster with PostgreSQL's own defaults, which is gone afterwards."""
-    directory = make_directory(octavo_home() / "scratch") / f"limits-{secrets.token_hex(4)}"
-    entry = journal.record("directory", path=str(directory))
-    try:
-        data = make_directory(directory) / "data"
+    with scratch_directory(journal) as directory:
+        data = directory / "data"
         cluster.initialise(build, data, journal, account, wal_segment=WAL_SEGMENT, checksums=True)
         with (
             cluster.start(build, data, {}, journal, account, log=directory / "server.log") as server,
             server.connect("postgres") as connection,
         ):
             return _measure(connection)
-    finally:
-        if trees.remove(directory):
-            journal.done(entry)
 
 
 def _measure(connection: _Connection) -> BlockLimits:

@@ -1,6 +1,6 @@
 """The report of a check: a dict for programs, and the rows and lines that people read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from octavo.check.classify import KINDS, changed_lines
@@ -130,14 +130,3 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for cells in rows
     ]
-
-
-def markdown(reports: Iterable[CheckReport]) -> str:
-    """The table of docs/experiments/regression.md."""
-    lines = [
-        "| data block | " + " | ".join(COLUMNS) + " |",
-        "| --- | --- |" + " ---: |" * (len(COLUMNS) - 1),
-    ]
-    for report in reports:
-        lines += [f"| {report.build.manifest['data_block']} | {' | '.join(row(suite))} |" for suite in report.suites]
-    return "\n".join(lines) + "\n"

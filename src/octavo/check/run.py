@@ -8,11 +8,13 @@ from octavo.check.installation import run_installation
 from octavo.check.outcome import CheckReport, Suite
 from octavo.check.perl_tests import run_pg_upgrade, run_programs, run_recovery, run_subscription
 from octavo.check.suites import Progress, run_isolation, run_regression
-from octavo.check.workspace import Tests, TestWorkspace, open_tests, open_workspace
-from octavo.errors import UsageError
+from octavo.check.workspace import Tests, TestWorkspace, check_directory, open_tests, open_workspace
+from octavo.errors import HostError, UsageError
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.make import quiet
+from octavo.postgres.scratch import is_full
 from octavo.postgres.versions import major_of
 from octavo.units import parse_size
 
@@ -80,10 +82,6 @@ def _places(builds: Sequence[Build], name: str) -> dict[str, int]:
     }
 
 
-def _quiet(*_: object) -> None:
-    """Ignores what it is given."""
-
-
 def check_builds(
     builds: Sequence[Build],
     journal: Journal,
@@ -91,7 +89,7 @@ def check_builds(
     suites: Sequence[str] = tuple(SUITES),
     covering: bool = False,
     local: Path | None = None,
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
 ) -> Generator[CheckReport, None, None]:
     """Runs the suites on each build as it was shipped, and yields each report as soon as it is there.
 
@@ -110,12 +108,23 @@ def check_builds(
 
 
 def check_build(
-    build: Build, tests: Tests, journal: Journal, *, suites: Sequence[str] = tuple(SUITES), progress: Progress = _quiet
+    build: Build, tests: Tests, journal: Journal, *, suites: Sequence[str] = tuple(SUITES), progress: Progress = quiet
 ) -> CheckReport:
-    """Runs the suites on one build."""
+    """Runs the suites on one build. Raises HostError when one fails because the disk is full."""
 
     def report_progress(doing: str, done: int, total: int) -> None:
         progress(f"{build.name}: {doing}", done, total)
 
     with open_workspace(build, tests, journal, server_account()) as workplace:
-        return CheckReport(build, tuple(_ALL[suite](workplace, report_progress) for suite in suites))
+        return CheckReport(build, tuple(_run(suite, workplace, report_progress) for suite in suites))
+
+
+def _run(name: str, workplace: TestWorkspace, progress: Progress) -> Suite:
+    suite = _ALL[name](workplace, progress)
+    told = [line for failure in suite.failures for line in (failure.what, *failure.details)]
+    told += [line for difference in suite.unexplained for line in difference.actual]
+    if suite.failed and is_full("\n".join(told), workplace.directory):
+        raise HostError(
+            f"{check_directory()} has no room left for {name}; free some space there, then run the command again"
+        )
+    return suite

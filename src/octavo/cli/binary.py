@@ -30,7 +30,7 @@ def binary(
     """Show a program's atomic instructions, CPU level, compiler.
 
     For 64-bit Arm: whether it uses LSE always, only on CPUs that have it, or never. For x86-64: the level that it
-    requires. Works on any host and on stripped programs. Exit code 3 if a PATH cannot be analysed.
+    requires. Works on any host and on stripped programs. Exit code 2 if a PATH cannot be analysed.
 
     \b
     Examples:
@@ -41,14 +41,14 @@ def binary(
     from octavo.binary.listing import document, lines
     from octavo.binary.read import Program, read
     from octavo.cli.output import console, print_json
-    from octavo.errors import HostError
+    from octavo.errors import OctavoError
 
     found: list[Program] = []
-    failed: list[HostError] = []
+    failed: list[OctavoError] = []
     for path in paths:
         try:
             found += read(path)
-        except HostError as error:
+        except OctavoError as error:
             if len(paths) == 1:
                 raise
             print(f"octavo: {error}", file=sys.stderr)
@@ -65,4 +65,4 @@ def binary(
 
         show(found, console(), verbose=verbose)
     if failed:
-        raise typer.Exit(HostError.exit_code)
+        raise typer.Exit(max(error.exit_code for error in failed))

@@ -13,6 +13,8 @@ from octavo.cli.given import refuse_alone, refuse_before_command
 from octavo.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from octavo.host.journal import Journal
     from octavo.postgres.builds.cache import Build
     from octavo.postgres.builds.spec import BuildSpec
@@ -167,7 +169,7 @@ def make(
         if prove:
             code |= _prove(builds, specs, prove, source, journal)
         if smoke_test:
-            _smoke_test(builds, journal)
+            code |= _smoke_test(builds, journal)
         if crash_test:
             code |= _crash_test(builds, journal)
         if with_extension is not None:
@@ -242,35 +244,49 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
     return int(refuted)
 
 
-def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
-    """Tests every build. Raises OctavoError at the first failure."""
+def _smoke_test(builds: "list[Build]", journal: "Journal") -> int:
     from octavo.host.children import server_account
     from octavo.postgres.smoke import smoke_test
 
     account = server_account()
-    for each in builds:
-        smoke_test(each, journal, account)
-        _print_progress(f"{each.name}: initdb, start, pgbench and pg_checksums work")
+
+    def test(build: "Build") -> str:
+        smoke_test(build, journal, account)
+        return "initdb, start, pgbench and pg_checksums work"
+
+    return _test_each(builds, test)
 
 
 def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
-    """Tests every build and prints each result. Returns the exit code: 1 when one failed."""
-    from octavo.errors import OctavoError
     from octavo.host.children import server_account
     from octavo.postgres.crash_test import crash_test
 
-    account, code = server_account(), 0
-    for each in builds:
+    account = server_account()
+
+    def test(build: "Build") -> str:
+        outcome = crash_test(build, journal, account)
+        return (
+            f"killed while it wrote; all {outcome.acknowledged:,} acknowledged commits survived, the sums agree "
+            f"({outcome.found:,} lines, recovered in {outcome.recovery_seconds:.1f} s)"
+        )
+
+    return _test_each(builds, test)
+
+
+def _test_each(builds: "list[Build]", test: "Callable[[Build], str]") -> int:
+    """Tests every build and prints each result. Returns the exit code: 1 when one failed. Raises HostError when this
+    host cannot run the test."""
+    from octavo.errors import HostError, OctavoError
+
+    code = 0
+    for build in builds:
         try:
-            outcome = crash_test(each, journal, account)
+            _print_progress(f"{build.name}: {test(build)}")
+        except HostError:
+            raise
         except OctavoError as error:
-            print(f"octavo: {error}", file=sys.stderr)
+            _print_progress(f"octavo: {error}")
             code = 1
-        else:
-            _print_progress(
-                f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits survived, the "
-                f"sums agree ({outcome.found:,} lines, recovered in {outcome.recovery_seconds:.1f} s)"
-            )
     return code
 
 

@@ -27,9 +27,11 @@ def register(group: typer.Typer) -> None:
     group.command("exec", context_settings={"allow_interspersed_args": False})(execute)
 
 
-def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = None) -> "BuildSpec":
+def checked_spec(
+    data_block: str, wal_block: str, pg: str, name: str | None = None, *, any_version: bool = False
+) -> "BuildSpec":
     """The one spec of these options. Raises UsageError for a size or version that does not exist, for several, or for
-    one that is combined with the name of a build."""
+    one that is combined with the name of a build. `any_version`: also one that only a user's own source has."""
     from octavo.errors import UsageError
     from octavo.postgres.builds.selection import selected_specs
 
@@ -45,6 +47,7 @@ def checked_spec(data_block: str, wal_block: str, pg: str, name: str | None = No
         options=(),
         asserts=False,
         debug_symbols=False,
+        own_source=any_version,
     )
     if len(specs) != 1:
         raise UsageError(f"{len(specs)} builds match; name one data block, one WAL block and one version")
@@ -135,7 +138,7 @@ def remove_builds(
     from octavo.postgres.builds import usage
     from octavo.units import duration_option, human_size
 
-    checked_spec(data_block or "8kB", wal_block or "8kB", pg or "18")
+    checked_spec(data_block or "8kB", wal_block or "8kB", pg or "18", any_version=True)
     chosen = usage.choose(
         [name.rstrip("/").rpartition("/")[2] for name in names or []],
         version=pg,

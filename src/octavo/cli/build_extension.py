@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 def with_extension(builds: Sequence["Build"], directory: Path, journal: "Journal") -> None:
     """Builds the extension against every build, tests it on a server of each, and prints a line for each.
 
-    Raises OctavoError at the end when it does not work in every one of them.
+    Raises OctavoError at the end when it does not work in every one of them, HostError when this host cannot build it.
     """
-    from octavo.errors import OctavoError, UsageError
+    from octavo.errors import HostError, OctavoError, UsageError
     from octavo.host.children import server_account
     from octavo.postgres.extension import build_extension, try_extension
 
@@ -24,7 +24,7 @@ def with_extension(builds: Sequence["Build"], directory: Path, journal: "Journal
         try:
             made = build_extension(build, directory, journal)
             problem = try_extension(made, journal, account)
-        except UsageError:
+        except (HostError, UsageError):
             raise
         except OctavoError as error:
             made, problem = None, str(error)

@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
+from octavo.cli.build_cache import DataBlock, Name, Version, WalBlock, checked_spec
+
 
 def shell(
     arguments: Annotated[list[str] | None, typer.Argument(help="Arguments for psql, after --.", metavar="PSQL")] = None,
-    data_block: Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")] = "8kB",
-    wal_block: Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")] = "8kB",
-    pg: Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")] = "18",
-    name: Annotated[
-        str | None, typer.Option(help="A build by its name in octavo build ls, instead of sizes and version.")
-    ] = None,
+    data_block: DataBlock = "8kB",
+    wal_block: WalBlock = "8kB",
+    pg: Version = "18",
+    name: Name = None,
     # As large as the factor `scale` of pgbench may be.
     scale: Annotated[int, typer.Option(help="Load pgbench's tables at this scale; 0: none.", min=0, max=1_000_000)] = 0,
     setting: Annotated[
@@ -30,7 +30,6 @@ def shell(
     """
     import sys
 
-    from octavo.cli.build_cache import checked_spec
     from octavo.host.children import server_account
     from octavo.host.journal import Journal
     from octavo.postgres.builds import usage

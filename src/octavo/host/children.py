@@ -5,6 +5,7 @@ One that is not root is also confined (`confine`), and starts in a control group
 
 import os
 import pwd
+import re
 import resource
 import secrets
 import shutil
@@ -26,6 +27,8 @@ from octavo.host.process import BUILDS, SERVERS, identify, wait_for_group
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PATIENCE_SECONDS = 10.0
 _NOBODYS_GROUP = 65534  # /proc/sys/kernel/overflowgid
+# As PostgreSQL's programs and compilers write it. Hints follow, and what initdb or pg_basebackup remove.
+_ERROR = re.compile(r"\b(?:error|ERROR|FATAL|PANIC): ")
 _PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 
@@ -272,8 +275,9 @@ def run(
 
 
 def check(finished: Finished, doing: str) -> Finished:
-    """The same, unless it failed: then an OctavoError with the last line that the child wrote."""
+    """The same, unless it failed: then an OctavoError with the first error that the child wrote, else its last line."""
     if finished.returncode != 0:
         lines = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
-        raise OctavoError(f"{doing} failed (exit {finished.returncode}): {lines[-1] if lines else 'no output'}")
+        cause = next((line.strip() for line in lines if _ERROR.search(line)), lines[-1] if lines else "no output")
+        raise OctavoError(f"{doing} failed (exit {finished.returncode}): {cause}")
     return finished

@@ -25,6 +25,8 @@ from octavo.operations.base import Operation, OperationOutcome
 from octavo.operations.related_builds import Skip, choose
 from octavo.operations.sandbox import Sandbox, prepared
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import without_log
+from octavo.postgres.scratch import is_full
 
 # What works at every size, what another size is refused, migration.
 OPERATIONS: tuple[Operation, ...] = (
@@ -89,21 +91,21 @@ def check_operations(
 
 
 def _try(operation: Operation, sandbox: Sandbox, number: int) -> OperationOutcome:
-    started, is_full = time.monotonic(), False
+    started, full = time.monotonic(), False
     try:
         with sandbox.operation(number):
             try:
                 evidence = operation.check(sandbox)
             except (OctavoError, psycopg.Error) as error:
-                is_full = sandbox.is_full(str(error))  # before the operation's files are removed
+                full = is_full(str(error), sandbox.root)  # before the operation's files are removed
                 raise
     except Skip as skip:
         return OperationOutcome(operation.name, "skipped", time.monotonic() - started, str(skip))
     except (OctavoError, psycopg.Error) as error:
         # The server's log goes with the operation's place, so it is not named.
-        text = str(error).strip().partition("; its log is ")[0].splitlines()
+        text = without_log(error).strip().splitlines()
         reason = text[0] if text else "no output"
-        if is_full:
+        if full:
             raise HostError(
                 f"{sandbox.root.parent} has no room left for {operation.name} ({reason}); free some space there, then "
                 "run the command again"

@@ -5,7 +5,7 @@ import time
 from octavo.host import children
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.sandbox import DURABLE, Sandbox, create_database, first, wait_for
+from octavo.operations.sandbox import DURABLE, Sandbox, first, wait_for
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 
 _LOAD_PER_SECOND = 200
@@ -61,7 +61,7 @@ def _check(sandbox: Sandbox) -> OperationEvidence:
 
 def _copy_schema(sandbox: Sandbox, source: Server, target: Server) -> None:
     """The tables with their keys: logical replication copies rows only."""
-    create_database(target)
+    target.create_database()
     schema = sandbox.work_directory / "schema.sql"
     children.check(source.run_client("pg_dump", "--schema-only", "--file", str(schema)), "pg_dump --schema-only")
     children.check(

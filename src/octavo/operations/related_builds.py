@@ -6,7 +6,7 @@ from typing import Any
 
 from octavo.postgres.builds import cross
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.limits import DEFAULT_BLOCK
+from octavo.postgres.limits import DEFAULT_BLOCK, MAJOR_VERSIONS
 from octavo.postgres.versions import is_release, major_of, order_of
 from octavo.units import parse_size
 
@@ -45,26 +45,31 @@ class RelatedBuilds:
 
     def need_older_major(self) -> Build:
         """A build of an older major version with the same sizes."""
-        older = str(major_of(self.build.manifest["version"]) - 1)
+        major = major_of(self.build.manifest["version"])
+        older = next((one for one in MAJOR_VERSIONS if int(one) < major), str(major - 1))
         return self._need(self.older_major, "an older major version with these sizes", version=older)
 
     def need_same_major(self) -> Build:
         """A build of the same major version, not newer, with the same sizes; minor version or options may differ."""
         what = "this major version and these sizes, of another minor version or with other options,"
         version = self.build.manifest["version"]
-        if is_release(version):
-            major, _, minor = order_of(version)
-            version = f"{major}.{max(0, minor - 1)}"
-        return self._need(self.same_major, what, version=version)
+        major, _, minor = order_of(version)
+        if is_release(version) and minor > 0:
+            return self._need(self.same_major, what, version=f"{major}.{minor - 1}")
+        has_symbols = "-Ddebug=true" in self.build.manifest["options"]
+        return self._need(self.same_major, what, "" if has_symbols else " --debug-symbols")
 
-    def _need(self, found: Build | None, what: str, **wanted: str) -> Build:
+    def _need(self, found: Build | None, what: str, options: str = "", **wanted: str) -> Build:
         if found is not None:
             return found
         manifest = {**_DEFAULTS, **self.build.manifest, **wanted}
         sizes = f"--data-block {manifest['data_block']} --wal-block {manifest['wal_block']}"
         if manifest["data_segment"] != _DEFAULTS["data_segment"]:
             sizes += f" --data-segment {manifest['data_segment']}"
-        raise Skip(f"no build of {what} in the cache; make one with: octavo build {sizes} --pg {manifest['version']}")
+        version = manifest["version"]
+        if str(major_of(version)) not in MAJOR_VERSIONS:  # which octavo build makes of the user's own source alone
+            options += " --source ITS_SOURCE"
+        raise Skip(f"no build of {what} in the cache; make one with: octavo build {sizes} --pg {version}{options}")
 
 
 def choose(build: Build, others: Sequence[Build]) -> RelatedBuilds:

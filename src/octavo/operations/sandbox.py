@@ -24,7 +24,8 @@ from octavo.operations.program_output import server_errors
 from octavo.operations.related_builds import RelatedBuilds
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
+from octavo.postgres.cluster import SUPERUSER, Server
+from octavo.postgres.scratch import scratch_directory
 from octavo.units import human_size
 
 # Replication of every kind, WAL that stays small, and nothing that writes by itself while digests are compared.
@@ -48,9 +49,6 @@ _FILLING = {"wal_level": "minimal", "max_wal_senders": "0", "wal_keep_size": "0"
 # At most four clusters, their WAL, a dump and an archive at once.
 _DISK_BYTES = 1200 * 1024**2
 _DISK_BYTES_PER_SCALE = 100 * 1024**2
-# Less than this is a full disk: a few WAL segments. The texts are those of strerror(3) for ENOSPC and EDQUOT.
-_LEAST_FREE_BYTES = 4 * _WAL_SEGMENT
-_FULL = ("No space left on device", "Disk quota exceeded")
 _PATIENCE_SECONDS = 300.0
 
 
@@ -93,10 +91,6 @@ class Sandbox:
             trees.remove(self._work_directory)
             self._work_directory = None
 
-    def is_full(self, error: str) -> bool:
-        """Whether the disk is full, by the text of an error or by what is free now."""
-        return any(words in error for words in _FULL) or shutil.disk_usage(self.root).free < _LEAST_FREE_BYTES
-
     def directory(self, name: str) -> Path:
         """A new directory that belongs to the servers' account."""
         self.act("mkdir", "-m", "700", name)
@@ -120,7 +114,7 @@ class Sandbox:
             log = self.root / f"{directory.name}.log"
             settings = {**SETTINGS, **_FILLING}
             with cluster.start(build, directory, settings, self.journal, self.account, log=log) as server:
-                create_database(server)
+                server.create_database()
                 contents.fill(server, self.scale)
                 known = contents.read(server)
                 size: int = server.query("size")[0]["bytes"]
@@ -231,27 +225,14 @@ class Sandbox:
 def prepared(
     build: Build, related_builds: RelatedBuilds, journal: Journal, account: Account, scale: int
 ) -> Generator[Sandbox, None, None]:
-    """A sandbox for a build's operations. Raises HostError when the disk has no room for it."""
+    """A sandbox for a build's operations. Raises HostError when the disk has no room for it, or becomes full."""
     parent = make_directory(octavo_home() / "scratch")
     needed = _DISK_BYTES + _DISK_BYTES_PER_SCALE * scale
     free = shutil.disk_usage(parent).free
     if free < needed:
         raise HostError(f"{parent} has {human_size(free)} free, the operations need {human_size(needed)}")
-    root = parent / f"operations-{journal.token[:8]}-{build.name}"
-    entry = journal.record("directory", path=str(root))
-    try:
-        sandbox = Sandbox(build, related_builds, journal, account, root, scale)
-        make_directory(root, 0o755)
-        yield sandbox
-    finally:
-        if trees.remove(root):
-            journal.done(entry)
-
-
-def create_database(server: Server) -> None:
-    """Creates Octavo's database."""
-    with server.connect("postgres") as connection:
-        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+    with scratch_directory(journal) as root:
+        yield Sandbox(build, related_builds, journal, account, root, scale)
 
 
 def first(server: Server, query: str, *parameters: object) -> Any:

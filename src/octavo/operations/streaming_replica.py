@@ -69,7 +69,8 @@ def _replica_of(sandbox: Sandbox, primary: Server) -> Server:
 
 def catch_up(primary: Server, replica: Server) -> float:
     """Waits until the replica has replayed all that the primary has written by now. Returns the seconds."""
-    written = first(primary, "SELECT pg_current_wal_insert_lsn()::text")
+    # Where the next record begins may lie behind a page's header, which no replica reaches before there is one.
+    written = first(primary, "SELECT pg_current_wal_flush_lsn()::text")
     return wait_for(
         "the replica to catch up",
         lambda: first(replica, "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError
+from octavo.home import octavo_home
 from octavo.host.journal import Journal
 from octavo.host.published import MANIFEST
 from octavo.packaging import sbom
@@ -38,7 +39,7 @@ class PackageContents:
 def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: Path | None) -> PackageContents:
     """Puts everything that a package holds below the prefix, which must not exist yet; works in `scratch`.
 
-    Raises HostError without binutils or the release's source, OctavoError when the build is incomplete.
+    Raises HostError without binutils, the release's source or room, OctavoError when the build is incomplete.
     """
     names = names_of(build)
     release = release_of(build, journal, local)
@@ -70,7 +71,13 @@ def _copy_own(build: Build, prefix: Path) -> None:
         here = Path(directory).relative_to(build.prefix)
         return [name for name in names if str(here / name) in left_out]
 
-    shutil.copytree(build.prefix, prefix, symlinks=True, ignore=ignore)
+    def copy(source: str, target: str) -> None:
+        try:
+            shutil.copy2(source, target)
+        except OSError as error:  # of which copytree would collect one for each file
+            raise HostError(f"{source} cannot be copied: {error.strerror}; make room in {octavo_home()}") from error
+
+    shutil.copytree(build.prefix, prefix, symlinks=True, ignore=ignore, copy_function=copy)
     above = {parent for path in left_out for parent in Path(path).parents[:-1]}
     for directory in sorted(above, key=lambda path: len(path.parts), reverse=True):
         with suppress(OSError):  # it has files of PostgreSQL's, too

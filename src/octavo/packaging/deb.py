@@ -101,7 +101,8 @@ def _copyright(contents: PackageContents) -> str:
     names = contents.names
     return (
         f"PostgreSQL {names.release} with {contents.data_block} data and {contents.wal_block} WAL blocks,\n"
-        "built by Octavo from the source at https://www.postgresql.org/ftp/source/.\n"
+        "built by Octavo; PostgreSQL's releases are at https://www.postgresql.org/ftp/source/, and the source of this\n"
+        f"build is that whose SHA-256 is in /{_PLACE}/{names.place}/share/doc/build.json.\n"
         f"The licence files of the source follow.\n\n{contents.release.copyright()}"
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from octavo import __version__
 from octavo.packaging.names import PackageNames
+from octavo.postgres.sources.upstream import ADDRESS, known_digests
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "octavo.packaging")
 
@@ -45,11 +46,12 @@ def spdx(
         "comment": f"{manifest['data_block']} data blocks, {manifest['wal_block']} WAL blocks, {manifest['compiler']}; "
         "share/doc/build.json has all options, share/doc/COPYRIGHT the licences",
     }
+    released = known_digests().get(names.release) == manifest["source_sha256"]  # and not a source of the user's own
     source = {
         "SPDXID": "SPDXRef-Source",
         "name": "postgresql",
         "versionInfo": names.release,
-        "downloadLocation": f"https://ftp.postgresql.org/pub/source/v{names.release}/",
+        "downloadLocation": f"{ADDRESS}/v{names.release}/" if released else "NOASSERTION",
         "filesAnalyzed": False,
         "checksums": [{"algorithm": "SHA256", "checksumValue": manifest["source_sha256"]}],
         "licenseConcluded": "NOASSERTION",

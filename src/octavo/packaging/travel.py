@@ -26,6 +26,7 @@ from octavo.postgres.builds.cache import Build, locked, publish, read_build, unp
 from octavo.postgres.builds.make import quiet
 from octavo.postgres.builds.usage import added_files
 from octavo.postgres.source import sha256_of
+from octavo.postgres.sources.snapshot import FULL
 
 _NAME = re.compile(r"[0-9a-z.]{1,20}-[0-9a-zA-Z]{1,40}-[0-9a-f]{12}")
 # A build has 60 MB, with debug symbols a few hundred.
@@ -57,7 +58,7 @@ def pack(build: Build, file: Path) -> str:
 
 def unpack(name: str, file: Path, digest: str, journal: Journal) -> Build:
     """Puts a packed build into the cache under its name, unless it is there. Raises OctavoError if it is incomplete,
-    has another digest, is not a build of that name, or does not start here."""
+    has another digest, is not a build of that name, or does not start here, HostError without room for it."""
     check_name(name)
     if file.stat().st_size > MOST_PACKED or sha256_of(file) != digest:
         raise OctavoError(f"{name}: the received archive differs from the sent one (sha256)")
@@ -72,6 +73,10 @@ def unpack(name: str, file: Path, digest: str, journal: Journal) -> Build:
                 manifest = json.loads((root / MANIFEST).read_bytes())
                 _check(name, root, manifest)
             except (*DAMAGED, KeyError, TypeError, AttributeError) as error:
+                if isinstance(error, OSError) and error.errno in FULL:
+                    raise HostError(
+                        f"{name} cannot be unpacked: {error.strerror}; make room in {octavo_home()}"
+                    ) from error
                 raise OctavoError(f"{name}: the received archive is not a valid build ({error!r:.200})") from error
             reported = children.check(
                 children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test",

@@ -61,6 +61,12 @@ def run_initdb(arguments: Sequence[str | Path], journal: Journal, account: Accou
     children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
 
 
+def check_blocks(build: Build, directory: Path, journal: Journal, account: Account) -> None:
+    """Checks every block of a cluster that was shut down. Raises OctavoError when a checksum is wrong."""
+    arguments = [build.program("pg_checksums"), "--check", "--pgdata", directory]
+    children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+
+
 def would_have(
     build: Build, directory: Path, settings: Mapping[str, str], name: str, journal: Journal, account: Account
 ) -> str:
@@ -79,13 +85,16 @@ def would_have(
 
 
 def check_reachable(directory: Path, account: Account) -> None:
-    """Raises HostError when a parent of the directory is not accessible to the server's account."""
+    """Raises HostError when the account, which has no other group than its own, cannot enter a parent of the
+    directory."""
     if os.geteuid() != 0:
         return
     for parent in reversed(directory.absolute().parents):
         facts = parent.stat()
-        if facts.st_uid != account.uid and not facts.st_mode & 0o001:
-            raise HostError(f"the server's user {account.name} cannot enter {parent}; chmod o+x it or set OCTAVO_HOME")
+        # One class of the mode's bits counts, whatever the others allow (path_resolution(7)).
+        right = 0o100 if facts.st_uid == account.uid else 0o010 if facts.st_gid == account.gid else 0o001
+        if not facts.st_mode & right:
+            raise HostError(f"the user {account.name} cannot enter {parent}; chmod o+x it or set OCTAVO_HOME")
 
 
 @dataclass(slots=True)
@@ -135,6 +144,11 @@ class Server:
             raise OctavoError(
                 f"could not connect to the server: {str(error).splitlines()[0]}; its log is {self.log}"
             ) from error
+
+    def create_database(self) -> None:
+        """Creates Octavo's database."""
+        with self.connect("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
 
     def query(self, name: str) -> list[dict[str, Any]]:
         """The rows of a query from `postgres/sql`, in its version for this server."""
@@ -279,8 +293,9 @@ def start(
     that initdb wrote. The log's directory must belong to us alone; an old log of this name is replaced. Raises
     OctavoError with the server's last log line when it does not start.
     """
-    socket_directory = _socket_directory(journal, account)
+    socket_directory = _socket_directory(journal)
     entry = journal.record("directory", path=str(socket_directory))
+    trees.make_for(socket_directory, account)
     arguments: list[str | Path] = [build.program("postgres"), "-D", directory]
     ours = {
         "listen_addresses": "",
@@ -357,10 +372,15 @@ def last_log_line(log: Path) -> str:
     return chosen[-1].strip() if chosen else "no output"
 
 
-def _socket_directory(journal: Journal, account: Account) -> Path:
-    """Creates a directory for one server's socket, which only its account may enter."""
+def without_log(error: Exception) -> str:
+    """The text of an error without the path of the server's log, which is removed before the text is read."""
+    return str(error).partition("; its log is ")[0]
+
+
+def _socket_directory(journal: Journal) -> Path:
+    """The path of a new directory for one server's socket."""
     parent = make_directory(runtime_directory())
     path = parent / f"{journal.token[:8]}-{os.urandom(3).hex()}"
     if len(str(path / f".s.PGSQL.{_PORT}")) > SOCKET_PATH_LIMIT:
         raise HostError(f"the socket path below {parent} is too long; set XDG_RUNTIME_DIR to a shorter one")
-    return trees.make_for(path, account)
+    return path

@@ -6,7 +6,6 @@ killed (SIGKILL), but the machine keeps running: the operating system keeps its 
 """
 
 import re
-import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,14 @@ from subprocess import TimeoutExpired
 import psycopg
 
 from octavo.errors import OctavoError
-from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
+from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.safe_read import read_tail
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.scratch import build_test
 
 _WAL_SEGMENT = 1024**2  # small, so that many segments are started and completed
 _SCALE = 2
@@ -57,18 +56,14 @@ class CrashOutcome:
 def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome:
     """Kills a server of the build while it writes, and checks the recovered data. Leaves nothing behind.
 
-    Raises OctavoError when a sum differs, an acknowledged commit is missing, a block's checksum is wrong, or the server
-    does not recover.
+    Raises OctavoError when a sum differs, an acknowledged commit is missing, a block cannot be read or its checksum is
+    wrong, or the server does not recover; HostError when the disk is full.
     """
-    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
-    entry = journal.record("directory", path=str(work))
-    data = work / "data"
-    try:
-        make_directory(work)
+    with build_test(build, "crash test", journal) as work:
+        data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=True)
         with cluster.start(build, data, _SETTINGS, journal, account, log=work / "before.log") as server:
-            with server.connect("postgres") as connection:
-                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            server.create_database()
             children.check(
                 server.run_client("pgbench", "--initialize", "--quiet", f"--scale={_SCALE}"), "pgbench --initialize"
             )
@@ -84,14 +79,8 @@ def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome
             if found < acknowledged:
                 raise OctavoError(f"{acknowledged} commits were acknowledged, but only {found} survived recovery")
             recovered.shut_down()
-        arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
-        children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+        cluster.check_blocks(build, data, journal, account)
         return CrashOutcome(acknowledged, found, seconds)
-    except OctavoError as error:
-        raise OctavoError(f"{build.name} fails its crash test: {error}") from error
-    finally:
-        if trees.remove(work):
-            journal.done(entry)
 
 
 def _write_until_killed(server: Server, output: Path) -> int:

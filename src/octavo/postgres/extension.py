@@ -19,13 +19,14 @@ from typing import IO, Any
 
 import psycopg
 
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory, sync_directory, write_durably
 from octavo.host import careful_open, children
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import RECORDS, Build, locked, read_build
+from octavo.postgres.builds.make import quiet
 from octavo.postgres.builds.toolchain import check_tools
 from octavo.postgres.builds.usage import not_postgresqls
 from octavo.postgres.builds.worker_client import open_worker
@@ -132,14 +133,17 @@ def try_extension(installed: InstalledExtension, journal: Journal, account: Acco
 def _try(
     build: Build, record: Mapping[str, Any], journal: Journal, account: Account, settings: Mapping[str, str]
 ) -> str | None:
+    """The server's error, also when it does not start with the settings. Raises HostError."""
     statements = [f'CREATE EXTENSION IF NOT EXISTS "{name}" CASCADE' for name in record["extensions"]]
     statements = statements or [f"LOAD '{name}'" for name in record["libraries"]]
-    with scratch_server(build, journal, account, settings) as server, server.connect("postgres") as connection:
-        for statement in statements:
-            try:
+    try:
+        with scratch_server(build, journal, account, settings) as server, server.connect("postgres") as connection:
+            for statement in statements:
                 connection.execute(statement.encode())
-            except psycopg.Error as error:
-                return str(error)
+    except HostError:
+        raise
+    except (OctavoError, psycopg.Error) as error:
+        return str(error)
     return None
 
 
@@ -225,7 +229,7 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
             "compiler": build.manifest.get("compiler_command", "gcc"),
             "extension": {"pg_config": str(prefix / "bin" / "pg_config"), "prefix": str(prefix), "subject": subject},
         }
-        place.make(asked, source, cache=_whose_cache(build, directory), progress=_quiet, ready=_quiet)
+        place.make(asked, source, cache=_whose_cache(build, directory), progress=quiet, ready=quiet)
         place.copy(0, staged)
         files = sorted(path for path in staged.rglob("*") if path.is_symlink() or path.is_file())
         yield {str(path.relative_to(staged)): path for path in files}
@@ -237,10 +241,6 @@ def _whose_cache(build: Build, directory: Path) -> str:
     whose = f"extension {directory.resolve()}"
     others = not_postgresqls(build)
     return f"{whose} for {build.name} with {', '.join(others)}" if others else whose
-
-
-def _quiet(*_: object) -> None:
-    """Reports nothing."""
 
 
 def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[str, Any]:

@@ -1,28 +1,80 @@
-"""Scratch servers: a new cluster of a build with PostgreSQL's own defaults, removed on exit."""
+"""Scratch directories and servers, removed on exit: a new cluster of a build with PostgreSQL's own defaults."""
 
 import os
 import secrets
+import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from octavo.errors import OctavoError, UsageError
+import psycopg
+
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory, octavo_home
 from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.foreground import run_in_foreground
 from octavo.host.journal import Journal
+from octavo.host.safe_read import read_tail
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.usage import user_environment
 from octavo.postgres.cluster import Server
 from octavo.postgres.own_connection import without_libpq
+from octavo.text import one_line
 
 # The database that initdb creates: a scratch server needs no other.
 _DATABASE = "postgres"
 # The variables of root's environment that root's psql gets: the search path, and how text is displayed and edited.
 _SHOWN = ("PATH", "TERM", "TERMINFO", "COLUMNS", "LINES", "LANG", "TZ", "PAGER", "PSQL_PAGER", "LESS", "EDITOR",
           "VISUAL", "PSQL_EDITOR")  # fmt: skip
+# The texts of strerror(3) for ENOSPC and EDQUOT. With less free space than a few WAL segments a disk is full.
+_FULL = ("No space left on device", "Disk quota exceeded")
+_LEAST_FREE_BYTES = 16 * 1024**2
+
+
+def is_full(error: str, place: Path) -> bool:
+    """Whether the disk is full, by the text of an error, by the logs in a directory of ours, or by what is free now."""
+    texts = [error, *(read_tail(log) for log in place.glob("*.log"))]
+    return any(words in text for words in _FULL for text in texts) or (
+        shutil.disk_usage(place).free < _LEAST_FREE_BYTES
+    )
+
+
+@contextmanager
+def scratch_directory(journal: Journal) -> Generator[Path, None, None]:
+    """A new directory of ours, removed on exit in any case.
+
+    Raises HostError instead of the error of what is tried in it when the disk is full.
+    """
+    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+    entry = journal.record("directory", path=str(work))
+    try:
+        yield make_directory(work)
+    except (HostError, UsageError):
+        raise
+    except (OctavoError, psycopg.Error) as error:
+        if is_full(str(error), work):
+            raise HostError(
+                f"{work.parent} has no room left ({error}); free some space there, then run the command again"
+            ) from error
+        raise
+    finally:
+        if trees.remove(work):
+            journal.done(entry)
+
+
+@contextmanager
+def build_test(build: Build, test: str, journal: Journal) -> Generator[Path, None, None]:
+    """A scratch directory for a test of the build. Raises OctavoError with its name when it fails the test, HostError
+    when this host cannot run the test."""
+    with scratch_directory(journal) as work:
+        try:
+            yield work
+        except HostError:
+            raise
+        except (OctavoError, psycopg.Error) as error:
+            raise OctavoError(f"{build.name} fails its {test}: {one_line(cluster.without_log(error))}") from error
 
 
 @contextmanager
@@ -32,13 +84,10 @@ def scratch_server(
     """A running server on a new cluster, all of whose files are removed on exit in any case.
 
     It starts in the memory group, if there is one. Nothing is pinned: settings are PostgreSQL's defaults and those
-    given. Raises OctavoError with the server's reason when it does not start, HostError when the account cannot reach
-    the state directory.
+    given. Raises OctavoError with the server's reason when it does not start, HostError when the disk is full or the
+    account cannot reach the state directory.
     """
-    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
-    entry = journal.record("directory", path=str(work))
-    try:
-        make_directory(work)
+    with scratch_directory(journal) as work:
         cluster.check_reachable(work / "data", account)
         data = trees.make_for(work / "data", account)
         # A temporary cluster need not survive a power failure, so initdb does not sync it.
@@ -47,40 +96,18 @@ def scratch_server(
             "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
         ]  # fmt: skip
         cluster.run_initdb(arguments, journal, account)
-        with _started(build, data, settings, journal, account, memory_group) as server:
+        log = work / "server.log"
+        try:
+            server = cluster.start(build, data, settings, journal, account, log=log, memory_group=memory_group)
+        except OctavoError as error:
+            raise type(error)(cluster.without_log(error)) from error
+        with server:
             yield server
-    finally:
-        if trees.remove(work):
-            journal.done(entry)
-
-
-def _started(
-    build: Build,
-    data: Path,
-    settings: Mapping[str, str],
-    journal: Journal,
-    account: Account,
-    memory_group: Path | None = None,
-) -> Server:
-    """The server, or an OctavoError with its last log line but without the path of the log, which is removed by
-    then."""
-    log = data.with_name("server.log")
-    try:
-        return cluster.start(build, data, settings, journal, account, log=log, memory_group=memory_group)
-    except OctavoError as error:
-        raise OctavoError(str(error).removesuffix(f"; its log is {log}")) from error
 
 
 def fill_with_pgbench(server: Server, scale: int) -> None:
     """Creates pgbench's tables at this scale in psql's default database. Raises OctavoError when it fails."""
-    finished = children.run(
-        [server.build.program("pgbench"), "--initialize", "--quiet", f"--scale={scale}", _DATABASE],
-        server.journal,
-        role="pgbench",
-        account=server.account,
-        directory=server.socket_directory,
-        environment=server.client_environment(),
-    )
+    finished = server.run_client("pgbench", "--initialize", "--quiet", f"--scale={scale}", _DATABASE)
     children.check(finished, "pgbench --initialize")
 
 

@@ -1,14 +1,12 @@
 """The smoke test of a build: initdb, start, report its sizes, run pgbench, shut down, pass pg_checksums."""
 
-import secrets
-
 from octavo.errors import OctavoError
-from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
+from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.scratch import build_test
 from octavo.units import parse_size
 
 _WAL_SEGMENT = 16 * 1024**2
@@ -17,29 +15,19 @@ _CLIENTS = 2
 
 
 def smoke_test(build: Build, journal: Journal, account: Account) -> None:
-    """Raises OctavoError with the step that failed. Leaves nothing behind."""
-    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
-    entry = journal.record("directory", path=str(work))
-    data = work / "data"
-    try:
-        make_directory(work)
+    """Raises OctavoError with the step that failed, HostError when the disk is full. Leaves nothing behind."""
+    with build_test(build, "smoke test", journal) as work:
+        data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=True)
         with cluster.start(build, data, {}, journal, account, log=work / "server.log") as server:
-            with server.connect("postgres") as connection:
-                connection.execute(f"CREATE DATABASE {cluster.DATABASE}".encode())
+            server.create_database()
             _check_sizes(build, server.settings())
             children.check(server.run_client("pgbench", "--initialize", "--quiet"), "pgbench --initialize")
             ran = server.run_client("pgbench", f"--client={_CLIENTS}", f"--transactions={_TRANSACTIONS}")
             if f"processed: {_CLIENTS * _TRANSACTIONS}/{_CLIENTS * _TRANSACTIONS}" not in ran.stdout:
                 raise OctavoError(f"pgbench did not run all its transactions: {ran.stderr.strip()}")
             server.shut_down()
-        arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
-        children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
-    except OctavoError as error:
-        raise OctavoError(f"{build.name} fails its smoke test: {error}") from error
-    finally:
-        if trees.remove(work):
-            journal.done(entry)
+        cluster.check_blocks(build, data, journal, account)
 
 
 def _check_sizes(build: Build, settings: dict[str, str]) -> None:

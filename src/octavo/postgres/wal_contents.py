@@ -16,6 +16,7 @@ from typing import Any
 from octavo.errors import OctavoError
 from octavo.host import children, trees
 from octavo.postgres.cluster import Server
+from octavo.postgres.datasets.control import wal_file
 
 MOST_BYTES = 512 * 1024**2
 _SHORT_HEADER, _LONG_HEADER = 24, 40
@@ -127,17 +128,6 @@ def windows(whole: Window, segment: int, most: int = MOST_BYTES) -> Iterator[Win
         yield Window(start, start + size)
 
 
-def segment_name(position: int, timeline: str, segment: int) -> str:
-    """The file that holds this position (PostgreSQL's src/include/access/xlog_internal.h, XLogFileName).
-
-    >>> segment_name(0x1_0200_0000, "00000001", 16 * 1024**2)
-    '000000010000000100000002'
-    """
-    number = position // segment
-    per_id = 0x1_0000_0000 // segment
-    return f"{timeline}{number // per_id:08X}{number % per_id:08X}"
-
-
 def _multiples(window: Window, size: int) -> int:
     return -(-window.end // size) - -(-window.start // size)
 
@@ -146,7 +136,7 @@ def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> b
     """Whether all files of the window exist: pg_waldump waits for seconds for a missing one."""
     there = segments(directory)
     return all(
-        segment_name(position, timeline, segment) in there
+        wal_file(int(timeline, 16), position, segment) in there
         for position in range(window.start // segment * segment, window.end, segment)
     )
 
@@ -157,7 +147,7 @@ def _dump(server: Server, window: Window, timeline: str, segment: int) -> tuple[
 
     The files are named explicitly; otherwise pg_waldump takes the segment size from any file, even one never written.
     """
-    files = [segment_name(position, timeline, segment) for position in (window.start, window.end - 1)]
+    files = [wal_file(int(timeline, 16), position, segment) for position in (window.start, window.end - 1)]
     finished = children.run(
         [
             server.build.program("pg_waldump"), "--path", server.directory / "pg_wal", "--stats",

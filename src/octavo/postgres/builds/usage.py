@@ -25,6 +25,7 @@ from octavo.postgres.builds.cache import (
 from octavo.postgres.builds.flags import are_harmless, is_harmless
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.base import is_checked
+from octavo.postgres.versions import answers
 
 # The place of compiler flags in the options of meson and of configure.
 _FLAGS = ("-Dc_args=", "CFLAGS=")
@@ -140,7 +141,7 @@ def choose(
     return [
         build
         for build in list_builds()
-        if (version is None or (build.manifest["version"] + ".").startswith(version + "."))
+        if (version is None or answers(build.manifest["version"], version))
         and data_block in (None, build.manifest["data_block"])
         and wal_block in (None, build.manifest["wal_block"])
         and (unused_seconds is None or now - (build.prefix / MANIFEST).stat().st_mtime >= unused_seconds)

@@ -3,18 +3,17 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from octavo.errors import OctavoError
-from octavo.host import children, kept, published, set_user_id, trees
+from octavo.host import kept, published, set_user_id, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import cache, control, disk_space, graft
 from octavo.postgres.datasets.cache import Load
 from octavo.postgres.datasets.spec import UNVACUUMED, Dataset, DatasetSpec, load_name
@@ -112,8 +111,7 @@ def _make(
         ):
             try:
                 if first is None:
-                    with server.connect("postgres") as connection:
-                        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+                    server.create_database()
                     fill(server)
                 if UNVACUUMED not in spec.contents:
                     server.execute("VACUUM (FREEZE, ANALYZE)")
@@ -123,7 +121,8 @@ def _make(
                 raise OctavoError(f"loading failed: {cluster.last_log_line(log)}; the server's log is {log}") from error
             server.shut_down()
         trees.check_plain(data, account)  # processes started by the load's SQL have ended by now
-        checked = _check(build, data, spec, journal, account)
+        if spec.checksums:
+            cluster.check_blocks(build, data, journal, account)
         counters = control.read(build, data, journal, account)
         # The files that depend on the load's own geometry: its copies get their own.
         trees.remove_inside(data, ["pg_wal", "global/pg_control", "postmaster.opts"], journal, account)
@@ -141,7 +140,7 @@ def _make(
             "database_bytes": size,
             "directory_bytes": allocated,
             "seconds": time.monotonic() - started,
-            "checked": checked,
+            "checked": "pg_checksums" if spec.checksums else "no checksums",
             "removed_for_room": removed,
             "counters": asdict(counters),
         }
@@ -154,16 +153,3 @@ def _check_tablespaces(server: Server) -> None:
     own = "SELECT FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global')"
     if server.connection.execute(own).fetchone() is not None:
         raise OctavoError("the data has a tablespace, which datasets do not support; use pg_dump --no-tablespaces")
-
-
-def _check(build: Build, data: Path, spec: DatasetSpec, journal: Journal, account: Account) -> str:
-    """Raises OctavoError when the load is unusable. Returns what was checked."""
-    if not spec.checksums:
-        return "no checksums"
-    children.check(
-        children.run(
-            [build.program("pg_checksums"), "--check", "--pgdata", data], journal, role="pg_checksums", account=account
-        ),
-        "pg_checksums on the load",
-    )
-    return "pg_checksums"

@@ -35,7 +35,7 @@ def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
     """
     version = wanted if not wanted.isdecimal() else _newest(wanted)
     address = f"{ADDRESS}/v{version}/postgresql-{version}.tar.bz2"
-    known = _known_digests().get(version)
+    known = known_digests().get(version)
     if known is None and not trusts_published.get():
         raise HostError(_unknown(version))
     expected = known or _published_digest(address)
@@ -52,7 +52,7 @@ def _newest(wanted: str) -> str:
     if not versions:
         raise HostError(f"upstream: {ADDRESS}/ lists no release of {wanted}")
     releases = {version for version in versions if is_release(version)}
-    known = releases & _known_digests().keys()
+    known = releases & known_digests().keys()
     return max(known if known and not trusts_published.get() else releases, key=order_of)
 
 
@@ -64,7 +64,8 @@ def _unknown(version: str) -> str:
     )
 
 
-def _known_digests() -> dict[str, str]:
+def known_digests() -> dict[str, str]:
+    """The sha256 of the tarballs of releases that we have seen, by version."""
     return tomllib.loads(resources.files("octavo.postgres").joinpath("releases.toml").read_text())["sha256"]
 
 
