@@ -42,8 +42,8 @@ def cell_means(layout: Layout) -> CellMeans:
     variance, freedom = components.variance(np.where(general, 1 / np.maximum(loads, 1), 0.0), squared)
     if by_group:
         variance, freedom = by_group[0] * squared, by_group[1]
-    if int((count > 0).sum()) == 1:  # a single cell: its trials are its rounds
-        variance, freedom = np.zeros(count.shape), np.ones(count.shape)
+    if int((count > 0).sum()) == 1:  # a single cell: its trials are its rounds, and one alone tells no scatter
+        variance, freedom = np.full(count.shape, 0.0 if shift_freedom else np.nan), np.ones(count.shape)
     else:
         own = _own_square(layout, present, shifts) / np.maximum(count, 1)
         variance, freedom, _ = guarded(own, count - 1, variance, freedom)

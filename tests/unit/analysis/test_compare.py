@@ -365,6 +365,13 @@ def test_two_trials_a_cell_decide_nothing() -> None:
     assert {row["verdict"] for row in rows.values()} == {"undecided"}
 
 
+def test_a_single_trial_has_no_interval() -> None:
+    alone = layout([[7.0]], [1])
+    assert np.isnan(cell_means(alone).variance).all()
+    beside = layout([[7.0], [np.nan]], [1])  # the other cells have no valid trial
+    assert np.isnan(cell_means(beside).variance).all()
+
+
 def _covered(source: np.random.Generator, cells: int, rounds: int, loads: Sequence[int], of_round: float) -> bool:
     """Whether the 95 % interval of a difference contains zero, the true value."""
     from scipy.special import stdtrit
