@@ -76,7 +76,7 @@ def safe(text: object) -> str:
     >>> safe("a|b <script> x < y")
     'a\\\\|b \\\\<script> x < y'
     """
-    return re.sub(r"(<(?=[a-zA-Z/!?])|[|`*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", clean(text))
+    return re.sub(r"(<(?=[a-zA-Z/!?])|[\\|`*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", clean(text))
 
 
 def wrap(text: str, indent: str = "") -> str:
