@@ -207,7 +207,7 @@ def _load_steps(document: Document) -> dict[str, int]:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sorting key that reads runs of digits as numbers."""
     parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (0, part) for part in parts if part]
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts if part]
 
 
 def title(document: Document, metric: str) -> str:

@@ -46,10 +46,10 @@ def test_steps_of_a_load_are_in_their_order_and_queries_by_number() -> None:
     ran = ["load.copy", "load.pkey", "load.fkey", "load.indexes", "load.analyze"]
     document: dict[str, Any] = {
         "trials": [{"observations": [{"item": None}]}, {"observations": [{"item": item} for item in ran]}],
-        "summary": [{"metric": "seconds", "item": item} for item in (None, *reversed(ran), "q10", "q2")],
+        "summary": [{"metric": "seconds", "item": item} for item in (None, *reversed(ran), "q10", "q2", "q2²")],
         "effects": [],
     }
-    assert item_names(document, "seconds") == ["q2", "q10", *ran]
+    assert item_names(document, "seconds") == ["q2", "q2²", "q10", *ran]
 
 
 def test_each_of_them_can_be_a_file(document: dict[str, Any]) -> None:
