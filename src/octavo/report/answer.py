@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from octavo.observation import title_in_prose, verdict_terms
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.document import (
     Document,
@@ -23,7 +24,7 @@ from octavo.report.document import (
     tone,
 )
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text, group_text, is_plural, quoted, spaced
+from octavo.report.plain import condition_text, group_text, is_plural, quoted, spaced
 from octavo.report.run_history import negative_controls
 from octavo.units import human_count
 

@@ -8,12 +8,13 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from octavo.plan.condition_text import capital
 from octavo.report import grids
 from octavo.report.compare_sentences import Comparison, conclusion, differences, left_out, names, tables, tone
 from octavo.report.document import SIGNS, clean, clip, magnitude, words
 from octavo.report.grids import Grid, Square
 from octavo.report.page_template import environment, style
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 
 
 def render(document: Comparison) -> str:

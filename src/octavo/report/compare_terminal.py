@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from octavo.plan.condition_text import capital
 from octavo.report.compare_sentences import (
     Comparison,
     ComparisonTable,
@@ -15,7 +16,7 @@ from octavo.report.compare_sentences import (
     tables,
 )
 from octavo.report.document import SIGNS, clean
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.terminal import ASCII, STYLES
 from octavo.units import human_count
 

@@ -10,6 +10,7 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
+from octavo.plan.condition_text import capital
 from octavo.report import chart_run, chart_trials, grids, numbers
 from octavo.report.answer import answer
 from octavo.report.applied_settings import applied_settings
@@ -36,7 +37,7 @@ from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
 from octavo.report.page_template import environment, own, style
 from octavo.report.picture import forest_heading, heading, heat_grids, is_forest
-from octavo.report.plain import capital, cell_heading, condition_text
+from octavo.report.plain import cell_heading, condition_text
 from octavo.report.run_history import disturbances, ending_sentence, loads_text, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, run_notes, status_sentence
 from octavo.report.tables import (

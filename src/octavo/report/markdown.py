@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.answer import answer
 from octavo.report.bottlenecks import bottleneck_sentence
@@ -23,7 +24,7 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, noise_sentence, run_notes, status_sentence, steps_sentence
 from octavo.report.statistical_model import model_sentence

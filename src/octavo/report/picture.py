@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from octavo.plan.condition_text import capital
 from octavo.report import grids
 from octavo.report.answer import cell_name
 from octavo.report.document import (
@@ -22,7 +23,7 @@ from octavo.report.document import (
 )
 from octavo.report.grids import Grid, Square
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 
 # Of fewer compared cells a forest plot says more than squares.
 FEWEST_SQUARES = 13

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.answer import answer
 from octavo.report.bottlenecks import bottleneck_sentence
@@ -35,7 +36,7 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.run_history import (
     absent,
     ending_sentence,
