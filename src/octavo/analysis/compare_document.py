@@ -27,13 +27,17 @@ _HOST = ("hostname", "cpu", "cores", "memory_bytes", "kernel", "virtualization")
 def make_comparison(store: Store, ids: Sequence[str], margin: float | None = None) -> dict[str, Any]:
     """The runs against the first of them. `margin`: the fraction from where on a worse value is a regression.
 
-    Raises UsageError when the runs have nothing in common that could be compared.
+    Raises UsageError when the runs have nothing in common that could be compared, or no value of theirs is worse.
     """
     if len(set(ids)) < len(ids):
         raise UsageError("a run cannot be compared with itself; name different runs, octavo runs lists them")
     runs = [_load(store, one) for one in ids]
     reference, others = runs[0], runs[1:]
     metric = next(iter(reference.record.metrics))
+    better = reference.record.metrics[metric].get("better")
+    if margin is not None and better is None:
+        raise UsageError(f"neither more nor less of {metric} is better, so no value of {reference.record.id} is a "
+                         "regression; leave --fail-on out")  # fmt: skip
     telling = distinguishing_factors(runs)
     for other in others:
         if metric not in other.record.metrics:
@@ -45,12 +49,10 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
     found = _compared(reference, others, metric, telling)
     rows = [row for one in found for row in one.comparisons]
     headline = _headline(rows, metric)
-    if margin is not None:
-        better = reference.record.metrics[metric].get("better")
-        for row in headline:
-            row["regression"] = regression(row, margin, better)
     late = [row for other in others for row in newly_cancelled(reference, other, telling)]
     if margin is not None:
+        for row in headline:
+            row["regression"] = regression(row, margin, lower_is_better=better == "lower")
         for row in late:
             row["regression"] = regression_at_limit(row, margin)
     return {
@@ -93,14 +95,14 @@ def _is_decided(row: Mapping[str, Any]) -> bool:
     return row["verdict"].startswith(_DECIDED)
 
 
-def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
+def regression(row: Mapping[str, Any], margin: float, *, lower_is_better: bool) -> str:
     """`yes`: the interval excludes 1, and the value is worse by more than the margin and than the noise floor of either
     run, which are known. `no`: the whole interval is better than the margin. Else `undecided`."""
-    if row["low"] is None or better is None:
+    if row["low"] is None:
         return "undecided"
     worse, worst, best = (
         (row["ratio"], row["high"], row["low"])
-        if better == "lower"
+        if lower_is_better
         else (1 / row["ratio"], 1 / row["low"], 1 / row["high"])
     )
     if worst < 1 + margin:
