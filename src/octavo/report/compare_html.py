@@ -29,6 +29,7 @@ def render(document: Comparison) -> str:
         title=metric["title"],
         tables=tables(document),
         grids=ratio_grids(document),
+        colours=grids.meaning_of_colours(metric.get("better")),
         differences=differences(document),
         limits=[*left_out(document), *document["limits"]],
         signs=SIGNS,

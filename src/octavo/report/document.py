@@ -215,6 +215,11 @@ def title(document: Document, metric: str) -> str:
     return str(document["metrics"].get(metric, {}).get("title") or metric)
 
 
+def better_direction(document: Document) -> str | None:
+    """`higher` or `lower`: what is better of the primary metric; None where neither is."""
+    return document["metrics"].get(document["run"]["primary_metric"], {}).get("better")
+
+
 def words(factor: str) -> str:
     """The name of a factor for people.
 

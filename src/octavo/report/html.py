@@ -20,6 +20,7 @@ from octavo.report.chart_series import series_of
 from octavo.report.document import (
     Document,
     attempted,
+    better_direction,
     clean,
     clip,
     compared,
@@ -191,12 +192,12 @@ def _unit(document: Document) -> str:
 def _picture_note(document: Document) -> str:
     """How to read the heatmaps."""
     table = any(grid.y == "condition" for grid in heat_grids(document))
-    lower = document["metrics"].get(document["run"]["primary_metric"], {}).get("better") == "lower"
+    better = better_direction(document)
     aa = any(cell["control"] for cell in document["cells"])
     return (
         "Each square is a percentage of the baseline, with its 95 % interval below; ×11 is 11 times the baseline. "
-        f"Blue is better and orange is worse{' (less is better)' if lower else ''}, in the steps above. A dotted "
-        f"outline and a question mark: undecided{'' if table else '; a heavy outline: the baseline'}."
+        f"{capital(grids.meaning_of_colours(better))}{' (less is better)' if better == 'lower' else ''}, in the steps "
+        f"above. A dotted outline and a question mark: undecided{'' if table else '; a heavy outline: the baseline'}."
         f"{' The A/A control is below, among the controls.' if aa else ''}"
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.report import grids, numbers
-from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
+from octavo.report.document import Document, Row, better_direction, clean, compared, conditions, tone, words
 from octavo.report.plain import condition_text, spaced
 from octavo.units import human_count
 
@@ -21,6 +21,7 @@ def items_of(document: Document) -> dict[str, Any] | None:
         "sheets": sheets,
         "x": factors[0] if factors else "",
         "y": factors[1] if len(factors) > 1 else "items",
+        "colours": grids.meaning_of_colours(better_direction(document)),
         "lettered": any(square and square.letters for sheet in sheets for grid in (*sheet.items, sheet.whole) if grid
                         for _, row in grid.rows for square in row),
         "sentences": reported,
@@ -41,7 +42,7 @@ def _note(sheets: Sequence[grids.Sheet], plans: Sequence[Mapping[str, Any]]) -> 
 
 def steps(document: Document) -> list[tuple[str, str]]:
     """The legend: the classes of the squares from the worst to the best, with the percentages they begin at."""
-    better = document["metrics"].get(document["run"]["primary_metric"], {}).get("better")
+    better = better_direction(document)
 
     def word(bound: float, *, above: bool) -> str:
         return f"≥ {100 * bound:.0f} %" if above else f"≤ {100 / bound:.0f} %"

@@ -12,6 +12,7 @@ from octavo.report import grids
 from octavo.report.answer import cell_name
 from octavo.report.document import (
     Document,
+    better_direction,
     cells,
     clean,
     clip,
@@ -99,7 +100,7 @@ def _is_grid(document: Document) -> bool:
 def _table(document: Document) -> Grid:
     """Conditions down, cells across; the baseline, which is 100 everywhere, is left out."""
     metric = document["run"]["primary_metric"]
-    better, effects = document["metrics"].get(metric, {}).get("better"), effects_by_key(document)
+    better, effects = better_direction(document), effects_by_key(document)
     columns = list(dict.fromkeys(str(cell["label"]) for cell in document["cells"] if _is_compared(cell)))
     rows: list[tuple[str, list[Square | None]]] = []
     for condition in conditions(document):

@@ -110,6 +110,13 @@ def test_page_of_grid(grid: Document) -> None:
         assert verdict["sentence"] in page.text
 
 
+def test_colours_are_not_better_or_worse_where_nothing_is(grid: Document) -> None:
+    grid["metrics"][grid["run"]["primary_metric"]]["better"] = None
+    text = html.render(grid)
+    assert "Blue is more and orange is less, in the steps above." in text
+    assert "Blue is better" not in text
+
+
 def test_small_run_has_three_figures_in_both_themes(small: Document) -> None:
     text = html.render(small)
     assert text.count("<figure") == 3
