@@ -60,7 +60,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "runs": [_run(run) for run in runs],
         "metrics": {name: dict(its) for name, its in reference.record.metrics.items()},
         "primary_metric": metric,
-        "cells": [cell for one in found[:1] for cell in one.shared],
+        "cells": list({(cell["condition"], cell["cell"]): cell for one in found for cell in one.shared}.values()),
         "comparisons": rows,
         "tally": dict(Counter(row["verdict"].split(" (")[0] for row in headline)),
         "decided": sum(_is_decided(row) for row in headline),

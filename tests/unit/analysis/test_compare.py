@@ -364,6 +364,19 @@ def without_trials_of(cells: set[str], tmp_path: Path, margin: float | None = No
         return make_comparison(store, ["a", "b"], margin)
 
 
+def test_a_cell_that_only_a_third_run_shares_is_among_the_cells(tmp_path: Path) -> None:
+    """Heatmaps are made of these."""
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for number, name in enumerate("abc"):
+            run = run_of(name, number, factor={})
+            cells = [cell for cell in run.cells if name != "b" or cell.levels["data_block"] == "8kB"]
+            trials = [one for one in run.trials if one.cell in {cell.id for cell in cells}]
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, cells, trials)
+        found = make_comparison(store, ["a", "b", "c"])
+    assert {one["cell"] for one in found["cells"]} == {one["cell"] for one in found["comparisons"]} == {"4kB", "8kB"}
+
+
 def test_two_trials_a_cell_decide_nothing() -> None:
     rows = rows_of(
         run_of("a", 1, rounds=2, loads=1, deviation=0.05, factor={}),

@@ -8,7 +8,7 @@ from tests.planted_runs import plant
 from tests.unit.plans import small_plan
 
 from octavo.analysis.compare_document import make_comparison
-from octavo.report.compare_html import render
+from octavo.report.compare_html import ratio_grids, render
 from octavo.report.compare_sentences import names
 from octavo.store.store import Store
 
@@ -61,3 +61,22 @@ def test_each_of_many_runs_has_a_letter_of_its_own() -> None:
     letters = names({"runs": [{"id": str(number)} for number in range(60)]})
     assert len(set(letters.values())) == 60
     assert (letters["0"], letters["25"], letters["26"]) == ("A", "Z", "A1")
+
+
+def test_levels_of_a_heatmap_are_in_order_and_zero_is_the_smallest() -> None:
+    cells = [
+        {"condition": "", "cell": f"{block}/{ahead}", "levels": {"data_block": block, "readahead": ahead}}
+        for block in ("16kB", "8kB")
+        for ahead in ("128kB", "0", "64kB")
+    ]
+    about = {"run": "b", "condition": "", "metric": "tps", "item": None, "kind": "value", "verdict": "faster"}
+    document: dict[str, Any] = {
+        "primary_metric": "tps",
+        "metrics": {"tps": {"better": "higher"}},
+        "runs": [{"id": "a", "baseline": {"data_block": "8kB", "readahead": "0"}}, {"id": "b"}],
+        "cells": cells,
+        "comparisons": [about | {"cell": cell["cell"], "ratio": 1.1, "low": 1.0, "high": 1.2} for cell in cells],
+    }
+    (grid,) = ratio_grids(document)
+    assert grid.columns == ["8kB", "16kB"]
+    assert [label for label, _ in grid.rows] == ["128kB", "64kB", "0"]
