@@ -54,8 +54,8 @@ def steps(document: Document) -> list[tuple[str, str]]:
 
 
 def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
-    """By item: the number of plans, and the decisions with each kind of plan, for the primary metric in all cells
-    except the controls; of the minima if there are any, else of the first condition with plans."""
+    """The condition in words, and by item the number of plans and the decisions with each kind of plan, for the primary
+    metric in all cells except the controls; of the minima if there are any, else of the first condition with plans."""
     metric, best = document["run"]["primary_metric"], document.get("best_of")
     source = best or document
     plans: Sequence[Row] = source.get("plans", ())
@@ -74,7 +74,7 @@ def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
                 and effect["cell"] not in again
             ]
             rows.append({"item": row["item"], "distinct": row["distinct"], "counts": _counts(mine)})
-    return str(condition), rows
+    return condition_text(condition), rows
 
 
 def plan_differences(document: Document) -> list[tuple[str, str, list[str]]]:
@@ -150,7 +150,7 @@ def _plan_sentences(document: Document) -> list[str]:
         f"{one} of {human_count(len(rows), 'item')} kept one plan in every cell. Of {sum(total)} differences of an "
         f"item from the baseline{where}, {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
         f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. "
-        "Where the plan changes, the difference includes the planner's choice at that page size."
+        "Where the plan changes, the difference includes the planner's choice in that cell."
     ]
 
 
@@ -191,7 +191,7 @@ def _noise_sentences(document: Document) -> list[str]:
         ]
         outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
         sentences.append(
-            f"Noise floor of single items{f' ({condition})' if condition else ''}, from the controls: "
+            f"Noise floor of single items{f' ({condition_text(condition)})' if condition else ''}, from the controls: "
             f"{numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
             f"{len(found)} items, {numbers.noise_floor(min(found)[0])} ({clean(min(found)[1])}) to "
             f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of their "
