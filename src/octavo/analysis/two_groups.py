@@ -23,6 +23,8 @@ SMALLEST_SHARE = 0.1
 LEVEL = 0.01
 # Samples of normal numbers, or a multiple of these where so many could not show a chance small enough.
 _SIMULATED = 20_000
+# Normal numbers at once: 32 MB in each of a few arrays.
+_MOST_AT_ONCE = 4_000_000
 # What of a trial's facts may go with a group.
 _FACTS = ("wal_segment",)
 
@@ -115,9 +117,10 @@ def _chance(count: int, share: float, comparisons: int) -> float:
 def _shares_of_normal(count: int, times: int) -> Floats:
     source = np.random.default_rng(count)
     least = max(2, math.ceil(SMALLEST_SHARE * count))
+    at_once = min(_SIMULATED, max(1, _MOST_AT_ONCE // count))
     found: list[Floats] = []
-    for _ in range(times):
-        samples = np.sort(source.standard_normal((_SIMULATED, count)), axis=1)
+    for _ in range(math.ceil(times * _SIMULATED / at_once)):
+        samples = np.sort(source.standard_normal((at_once, count)), axis=1)
         found.append(_between(samples)[:, least - 1 : count - least].max(axis=1))
     return np.concatenate(found)
 

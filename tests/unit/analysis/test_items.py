@@ -1,6 +1,7 @@
 """Plans, groups and minima: statements about single items."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,15 @@ def test_two_groups_are_found_among_many_items() -> None:
     (found,) = two_groups([cell], used, "seconds", "data_block", 0.03)
     assert found["item"] == "q7"
     assert found["chance"] * 300 < 0.01
+
+
+def test_the_simulation_of_many_numbers_takes_little_memory() -> None:
+    """All 20,000 samples at once would be several arrays of 80 MB."""
+    tracemalloc.start()
+    _found(np.random.default_rng(9).normal(0, 0.2, 500))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 250e6
 
 
 def test_one_group_is_one_group() -> None:
