@@ -57,6 +57,7 @@ from octavo.report.sentences import (
 )
 from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal_grid import heatmap
+from octavo.units import human_count
 
 STYLES = {"better": "color(33)", "worse": "color(208)", "undecided": "italic"}
 WIDE = 110
@@ -114,7 +115,7 @@ def _condition(document: Document, condition: str, console: Console) -> None:
         shown = [cell for cell in shown if cell["id"] not in negative]
     console.print(_cells(document, shown, beside, console))
     if more:
-        _say(f"{len(more)} more cells are in the heatmap above; --format md, csv or json has all numbers.", console)
+        _say(f"{human_count(len(more), 'more cell')} in the heatmap above; --format md, csv or json has all numbers.", console)
     if extra and not beside:
         console.print(_bytes(document, shown, extra, console))
     found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
