@@ -115,7 +115,10 @@ def _condition(document: Document, condition: str, console: Console) -> None:
         shown = [cell for cell in shown if cell["id"] not in negative]
     console.print(_cells(document, shown, beside, console))
     if more:
-        _say(f"{human_count(len(more), 'more cell')} in the heatmap above; --format md, csv or json has all numbers.", console)
+        _say(
+            f"{human_count(len(more), 'more cell')} in the heatmap above; --format md, csv or json has all numbers.",
+            console,
+        )
     if extra and not beside:
         console.print(_bytes(document, shown, extra, console))
     found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
