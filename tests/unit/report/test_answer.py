@@ -64,6 +64,20 @@ def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store
     assert "(time ratio 0.91, 0.79 to 1.05)" in found.headline
 
 
+@pytest.mark.parametrize(
+    ("missing", "claim"),
+    [
+        ("3 more rounds", "The difference between 4 kB data blocks and 8 kB is within the noise floor"),
+        ("a valid trial of the control", "Undecided between 8 kB and 4 kB data blocks: no noise floor"),
+    ],
+)
+def test_a_difference_that_is_not_decided_is_not_denied(store: Store, missing: str, claim: str) -> None:
+    document = made(store, changed_plan(DEVICES))
+    for one in document["effects"]:
+        one.update(ratio=1.05, low=1.02, high=1.08, verdict=f"undecided (needs {missing})")
+    assert answer(document).headline.startswith(claim)
+
+
 def test_an_interval_that_excludes_1_does_so_as_it_is_printed(store: Store) -> None:
     document = made(store, changed_plan(DEVICES))
     for one in document["effects"]:
