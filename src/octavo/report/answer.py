@@ -311,7 +311,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
         "better": f"another level beats {baseline}",
         "best": f"no level beats {baseline}",
         "same": "all levels are the same",
-        "undecided": "no difference is found",
+        "undecided": "it is undecided",
     }
     tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in by_name.items() if by_kind[kind])
     lines = (
