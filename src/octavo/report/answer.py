@@ -300,7 +300,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
     """Many conditions: which cell is best most often, how far it goes, and how many conditions say what."""
     counts: dict[str, int] = {}
     for one in known:
-        if one.kind == "better":
+        if one.kind in ("better", "best"):
             for label in one.best:
                 counts[label] = counts.get(label, 0) + 1
     total = len(known)
@@ -319,7 +319,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
         f"Largest gain: {leading.claim}{_where(leading)}.",
         *leading.details,
     )
-    if not counts:
+    if not by_kind["better"]:
         return Answer(_headline(leading), lines[:1], leading.kind)
     label = max(counts, key=lambda name: counts[name])
     best = f" with {quoted(leading.best[0])}" if leading.best else ""

@@ -168,6 +168,21 @@ def test_of_many_conditions_the_largest_gain_in_time_is_that_of_its_claim(store:
     assert found.lines[1].startswith("Largest gain: ") and " 20 % less time than " in found.lines[1]
 
 
+def test_of_many_conditions_the_baseline_may_be_the_best_most_often(store: Store) -> None:
+    plan, _ = find_plan("coalescing", size="quick")
+    document = make_document(store, plant(store, plan, rounds=3, metrics=20), most_numbers=0)
+    primary = document["run"]["primary_metric"]
+    document["metrics"][primary] |= {"better": "higher", "unit": "1/s"}
+    for one in document["effects"]:
+        if (one["metric"], one["item"]) == (primary, None):
+            faster = one["condition"] == document["cells"][0]["condition"]
+            one |= {"ratio": 1.2, "low": 1.1, "high": 1.3, "verdict": "faster"} if faster else {
+                "ratio": 0.8, "low": 0.7, "high": 0.9, "verdict": "slower"}  # fmt: skip
+    count = len(answers(document))
+    headline = answer(document).headline
+    assert f" in {count - 1} of {count} conditions; the largest gain is 20 % with " in headline
+
+
 def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None:
     document = documents.small()
     document["alarms"] = ["Something that cannot matter seems to matter."]
