@@ -14,10 +14,12 @@ from tests.unit.plans import changed_plan
 from octavo.analysis.cell_means import cell_means
 from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, newly_cancelled, shared_names
 from octavo.analysis.compare_document import exit_code, make_comparison, regression, regression_at_limit, warned_of
+from octavo.analysis.document import make_document
 from octavo.analysis.limitations import CANCELLED
 from octavo.errors import UsageError
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
+from octavo.plan.parts import PARTS_OF_A_HOST
 from octavo.report.compare_sentences import conclusion, left_out
 from octavo.store.records import RunRecord, TrialRecord, TrialStatus
 from octavo.store.store import Store
@@ -375,6 +377,24 @@ def test_a_cell_that_only_a_third_run_shares_is_among_the_cells(tmp_path: Path) 
             store.add_finished_run(record, cells, trials)
         found = make_comparison(store, ["a", "b", "c"])
     assert {one["cell"] for one in found["cells"]} == {one["cell"] for one in found["comparisons"]} == {"4kB", "8kB"}
+
+
+def test_the_value_of_a_cell_has_one_weight_for_each_host(tmp_path: Path) -> None:
+    """The fast host has measured two loads when the slow one has measured one."""
+    run = run_of("a", 1, factor={})
+    record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+    trials = [
+        replace(
+            one, round=load, load=load, part=1 + host * PARTS_OF_A_HOST, observations=(Observation("tps", tps, "1/s"),)
+        )
+        for one in run.trials
+        if one.round == 1
+        for host, load, tps in ((1, 1, 4000.0), (1, 2, 4000.0), (2, 1, 1000.0))
+    ]
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        store.add_finished_run(record, run.cells, trials)
+        found = make_document(store, "a")
+    assert [row["value"] for row in found["summary"]] == [pytest.approx(2000)] * len(run.cells)
 
 
 def test_two_trials_a_cell_decide_nothing() -> None:
