@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from octavo.analysis.plan_identity import together
 from octavo.analysis.trials import TIMES, TrialKey, cut_off
 from octavo.plan.cells import Cell
+from octavo.plan.parts import host_of_part
 from octavo.store.records import TrialRecord
 
 # Fewer numbers than these are never said to be two groups, nor is a group that has less than a tenth of them.
@@ -40,8 +41,9 @@ def two_groups(
     for maximum homogeneity, J. Amer. Statist. Assoc. 53, 1958), and the share of the variance between the groups is
     compared with 20,000 or more samples of as many normal numbers: it must have a chance below 1 % over everything
     tested in a condition together (Bonferroni), and groups must be further apart than `threshold`. A row names the
-    factor, or the trials' fact, that has other levels in one group than in the other, where there is one. Times of a
-    cell's item of which a run was cancelled are left out, because those that are left are of the faster group only.
+    factor, the host, or the trials' fact, that has other levels in one group than in the other, where there is one.
+    Times of a cell's item of which a run was cancelled are left out, because those that are left are of the faster
+    group only.
     """
     cancelled = cut_off(used) if metric in TIMES else set[tuple[str, str | None]]()
     by_id = {cell.id: cell for cell in cells}
@@ -49,6 +51,7 @@ def two_groups(
     for trial in used.values():
         cell = by_id[trial.cell]
         about = {**cell.levels, **{name: str(its) for name, its in (trial.facts or {}).items() if name in _FACTS}}
+        about["host"] = str(host_of_part(trial.part))  # the same everywhere but in a fleet
         first = min((one.repetition for one in trial.observations), default=1)
         for one in trial.observations:
             # One number for each trial, so that runs of one load do not pass for many.
