@@ -13,7 +13,7 @@ from octavo.analysis.compare import (
     newly_cancelled,
     shared_names,
 )
-from octavo.analysis.limitations import CANCELLED, warnings
+from octavo.analysis.limitations import CANCELLED, recorded_hosts, warnings
 from octavo.analysis.trials import cut_off, used_trials
 from octavo.errors import UsageError
 from octavo.plan.model import restore_plan
@@ -228,9 +228,7 @@ def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) ->
 
 def _machines(run: StoredRun) -> frozenset[str | None]:
     """The names of the machines that a run was on, of a fleet all that measured; None for one that is not known."""
-    environment = run.record.environment
-    of_fleet = [one["host"] for one in environment.get("fleet", {}).values() if one.get("host")]
-    return frozenset(host.get("hostname") for host in of_fleet or [environment.get("host", {})])
+    return frozenset(its.get("host", {}).get("hostname") for its in recorded_hosts(run.record.environment).values())
 
 
 def warned_of(runs: Sequence[StoredRun]) -> list[str]:

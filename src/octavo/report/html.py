@@ -10,6 +10,7 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
+from octavo.analysis.limitations import recorded_hosts
 from octavo.plan.condition_text import capital
 from octavo.report import chart_run, chart_trials, grids, numbers
 from octavo.report.answer import answer
@@ -124,6 +125,7 @@ def _page(document: Document, figures: dict[str, Figure], refresh: int | None, h
         spent=time_sentence(document),
         series=series_of(document),
         bottleneck_tables=list(bottleneck_tables(document)),
+        hosts=recorded_hosts(document["environment"]),
         disturbances=disturbances(document),
         left_out=left_out(document),
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
