@@ -188,10 +188,13 @@ def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
 
 
 def _environment_facts(run: StoredRun) -> dict[str, str]:
+    """By name: of a fleet what its hosts have, each value once."""
     environment = run.record.environment
-    found = {name: str(its) for name in _HOST if (its := environment.get("host", {}).get(name)) is not None}
-    if len(names := _machines(run)) > 1:
-        found["hosts of the fleet"] = ", ".join(sorted(map(str, names)))
+    hosts = recorded_hosts(environment).values()
+    found: dict[str, str] = {}
+    for name in _HOST:
+        if known := {str(value) for its in hosts if (value := its.get("host", {}).get(name)) is not None}:
+            found[name] = ", ".join(sorted(known))
     levels: dict[str, set[str]] = {}
     for cell in run.cells:
         for name, level in cell.levels.items():
@@ -199,7 +202,7 @@ def _environment_facts(run: StoredRun) -> dict[str, str]:
     found |= {name: next(iter(its)) for name, its in levels.items() if len(its) == 1}
     found |= {f"settings: {name}": str(its) for name, its in environment.get("pinned", {}).items()}
     for name in ("version", "compiler"):
-        if builds := {str(build.get(name)) for build in environment.get("builds", ())}:
+        if builds := {str(build.get(name)) for its in hosts for build in its.get("builds") or ()}:
             found[f"build: {name}"] = ", ".join(sorted(builds))
     return found | {"Octavo": str(environment.get("octavo", ""))}
 

@@ -9,7 +9,7 @@ from tests.unit.plans import small_plan
 
 from octavo.analysis.compare_document import make_comparison
 from octavo.report.compare_html import ratio_grids, render
-from octavo.report.compare_sentences import names
+from octavo.report.compare_sentences import differences, names
 from octavo.store.store import Store
 
 
@@ -17,7 +17,10 @@ def test_runs_of_fleets_are_of_the_same_machines_when_all_of_them_are(tmp_path: 
     """The information on the first host alone is the same in all of these."""
 
     def fleet(*names: str) -> dict[str, Any]:
-        hosts = {name: {"number": number, "host": {"hostname": name}} for number, name in enumerate(names, 1)}
+        hosts = {
+            name: {"number": number, "host": {"hostname": name, "memory_bytes": 2**30 * ord(name)}}
+            for number, name in enumerate(names, 1)
+        }
         return {"host": {"hostname": names[0]}, "fleet": {**hosts, "never came": {"number": 9}}}
 
     with closing(Store.open(tmp_path / "store.sqlite")) as store:
@@ -33,10 +36,10 @@ def test_runs_of_fleets_are_of_the_same_machines_when_all_of_them_are(tmp_path: 
         assert "from different machines" in limits(fleet("a", "b"), fleet("a", "c"))
         assert "Not every run records its machine" in limits(fleet("a", "b"), {})
         limits(fleet("a", "b"), fleet("a", "c"))
-        (row,) = (
-            row for row in make_comparison(store, [first, second])["differences"] if row["what"].startswith("hosts")
-        )
-        assert row["values"] == ["a, b", "a, c"]
+        assert differences(make_comparison(store, [first, second]))[1][:2] == [
+            ["hostname", "a, b", "a, c"],
+            ["memory_bytes", "97 GB, 98 GB", "97 GB, 99 GB"],
+        ]
 
 
 def test_the_runs_have_their_names_before_their_letters_are_used(tmp_path: Path) -> None:
