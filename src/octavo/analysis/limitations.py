@@ -148,7 +148,7 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
     return found
 
 
-def recorded_hosts(environment: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def recorded_hosts(environment: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """The facts, checks and builds of each host, by its name: of a fleet those that began; without one, the only host
     has no name."""
     fleet: dict[str, dict[str, Any]] = environment.get("fleet", {})
