@@ -13,7 +13,7 @@ from octavo.analysis.compare import (
     newly_cancelled,
     shared_names,
 )
-from octavo.analysis.limitations import CANCELLED, warnings
+from octavo.analysis.limitations import CANCELLED, recorded_hosts, warnings
 from octavo.analysis.trials import cut_off, used_trials
 from octavo.errors import UsageError
 from octavo.plan.model import restore_plan
@@ -27,13 +27,17 @@ _HOST = ("hostname", "cpu", "cores", "memory_bytes", "kernel", "virtualization")
 def make_comparison(store: Store, ids: Sequence[str], margin: float | None = None) -> dict[str, Any]:
     """The runs against the first of them. `margin`: the fraction from where on a worse value is a regression.
 
-    Raises UsageError when the runs have nothing in common that could be compared.
+    Raises UsageError when the runs have nothing in common that could be compared, or no value of theirs is worse.
     """
     if len(set(ids)) < len(ids):
         raise UsageError("a run cannot be compared with itself; name different runs, octavo runs lists them")
     runs = [_load(store, one) for one in ids]
     reference, others = runs[0], runs[1:]
     metric = next(iter(reference.record.metrics))
+    better = reference.record.metrics[metric].get("better")
+    if margin is not None and better is None:
+        raise UsageError(f"neither more nor less of {metric} is better, so no value of {reference.record.id} is a "
+                         "regression; leave --fail-on out")  # fmt: skip
     telling = distinguishing_factors(runs)
     for other in others:
         if metric not in other.record.metrics:
@@ -45,12 +49,10 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
     found = _compared(reference, others, metric, telling)
     rows = [row for one in found for row in one.comparisons]
     headline = _headline(rows, metric)
-    if margin is not None:
-        better = reference.record.metrics[metric].get("better")
-        for row in headline:
-            row["regression"] = regression(row, margin, better)
     late = [row for other in others for row in newly_cancelled(reference, other, telling)]
     if margin is not None:
+        for row in headline:
+            row["regression"] = regression(row, margin, lower_is_better=better == "lower")
         for row in late:
             row["regression"] = regression_at_limit(row, margin)
     return {
@@ -58,7 +60,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         "runs": [_run(run) for run in runs],
         "metrics": {name: dict(its) for name, its in reference.record.metrics.items()},
         "primary_metric": metric,
-        "cells": [cell for one in found[:1] for cell in one.shared],
+        "cells": list({(cell["condition"], cell["cell"]): cell for one in found for cell in one.shared}.values()),
         "comparisons": rows,
         "tally": dict(Counter(row["verdict"].split(" (")[0] for row in headline)),
         "decided": sum(_is_decided(row) for row in headline),
@@ -93,14 +95,14 @@ def _is_decided(row: Mapping[str, Any]) -> bool:
     return row["verdict"].startswith(_DECIDED)
 
 
-def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
+def regression(row: Mapping[str, Any], margin: float, *, lower_is_better: bool) -> str:
     """`yes`: the interval excludes 1, and the value is worse by more than the margin and than the noise floor of either
     run, which are known. `no`: the whole interval is better than the margin. Else `undecided`."""
-    if row["low"] is None or better is None:
+    if row["low"] is None:
         return "undecided"
     worse, worst, best = (
         (row["ratio"], row["high"], row["low"])
-        if better == "lower"
+        if lower_is_better
         else (1 / row["ratio"], 1 / row["low"], 1 / row["high"])
     )
     if worst < 1 + margin:
@@ -186,10 +188,13 @@ def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
 
 
 def _environment_facts(run: StoredRun) -> dict[str, str]:
+    """By name: of a fleet what its hosts have, each value once."""
     environment = run.record.environment
-    found = {name: str(its) for name in _HOST if (its := environment.get("host", {}).get(name)) is not None}
-    if len(names := _machines(run)) > 1:
-        found["hosts of the fleet"] = ", ".join(sorted(map(str, names)))
+    hosts = recorded_hosts(environment).values()
+    found: dict[str, str] = {}
+    for name in _HOST:
+        if known := {str(value) for its in hosts if (value := its.get("host", {}).get(name)) is not None}:
+            found[name] = ", ".join(sorted(known))
     levels: dict[str, set[str]] = {}
     for cell in run.cells:
         for name, level in cell.levels.items():
@@ -197,7 +202,7 @@ def _environment_facts(run: StoredRun) -> dict[str, str]:
     found |= {name: next(iter(its)) for name, its in levels.items() if len(its) == 1}
     found |= {f"settings: {name}": str(its) for name, its in environment.get("pinned", {}).items()}
     for name in ("version", "compiler"):
-        if builds := {str(build.get(name)) for build in environment.get("builds", ())}:
+        if builds := {str(build.get(name)) for its in hosts for build in its.get("builds") or ()}:
             found[f"build: {name}"] = ", ".join(sorted(builds))
     return found | {"Octavo": str(environment.get("octavo", ""))}
 
@@ -226,9 +231,7 @@ def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) ->
 
 def _machines(run: StoredRun) -> frozenset[str | None]:
     """The names of the machines that a run was on, of a fleet all that measured; None for one that is not known."""
-    environment = run.record.environment
-    of_fleet = [one["host"] for one in environment.get("fleet", {}).values() if one.get("host")]
-    return frozenset(host.get("hostname") for host in of_fleet or [environment.get("host", {})])
+    return frozenset(its.get("host", {}).get("hostname") for its in recorded_hosts(run.record.environment).values())
 
 
 def warned_of(runs: Sequence[StoredRun]) -> list[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any
 
 from octavo.analysis.cell_bottlenecks import bottleneck_of_effect, cell_bottlenecks
@@ -179,7 +180,8 @@ def _summary(
     used: Mapping[TrialKey, TrialRecord],
     values: Mapping[Key, Mapping[TrialKey, float]],
 ) -> list[dict[str, Any]]:
-    """For every cell and number: the mean over loads of the loads' means; geometric where all values are positive."""
+    """For every cell and number: the mean over loads of the loads' means, of a fleet over its hosts'; geometric where
+    all values are positive."""
     by_cell: dict[str, dict[Key, dict[tuple[int, int], list[float]]]] = {cell.id: {} for cell in cells}
     for key, by_place in values.items():
         for place, value in by_place.items():
@@ -194,7 +196,7 @@ def _summary(
                     "cell": cell,
                     "metric": metric,
                     "item": item,
-                    "value": _mean_over_loads(list(by_load.values())),
+                    "value": _mean_over_loads(by_load),
                     "low_trial": min(found),
                     "high_trial": max(found),
                     "unit": record.metrics.get(metric, {}).get("unit", ""),
@@ -204,10 +206,14 @@ def _summary(
     return rows
 
 
-def _mean_over_loads(loads: Sequence[Sequence[float]]) -> float:
-    if all(value > 0 for load in loads for value in load):
-        return math.exp(math.fsum(math.fsum(map(math.log, load)) / len(load) for load in loads) / len(loads))
-    return math.fsum(math.fsum(load) / len(load) for load in loads) / len(loads)
+def _mean_over_loads(by_load: Mapping[tuple[int, int], Sequence[float]]) -> float:
+    """`by_load`: values by host and load."""
+    positive = all(value > 0 for values in by_load.values() for value in values)
+    hosts: dict[int, list[float]] = {}
+    for (host, _), values in by_load.items():
+        hosts.setdefault(host, []).append(fmean(map(math.log, values) if positive else values))
+    mean = fmean(map(fmean, hosts.values()))
+    return math.exp(mean) if positive else mean
 
 
 def _iso(seconds: float) -> str:

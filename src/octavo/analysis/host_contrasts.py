@@ -12,7 +12,7 @@ import numpy as np
 
 from octavo.analysis.layout import Floats, Integers, Layout
 from octavo.analysis.ratios import Contrasts, guarded, ratios_of
-from octavo.analysis.variance_components import Components, variance_components
+from octavo.analysis.variance_components import pooled, variance_components
 
 Numbers = TypeVar("Numbers", Floats, Integers)
 
@@ -29,7 +29,7 @@ def host_contrasts(layout: Layout) -> Contrasts:
     of these hosts.
     """
     tables = layout.by_host()
-    components = _pooled([variance_components(table) for table in tables])
+    components = pooled([variance_components(table) for table in tables])
     ratios = [ratios_of(table) for table in tables]
     centres = np.array([np.where(one.rounds > 0, one.centre, np.nan) for one in ratios])
     present = ~np.isnan(centres)
@@ -78,19 +78,3 @@ def host_contrasts(layout: Layout) -> Contrasts:
 
 def _total(of_hosts: Sequence[Numbers]) -> Numbers:
     return np.sum(of_hosts, axis=0)
-
-
-def _pooled(of_hosts: list[Components]) -> Components:
-    """The components of all hosts together, which share no column, load or cell × host: sums of squares add up."""
-    residual_freedom = sum(one.residual_freedom for one in of_hosts)
-    load_freedom = sum(one.load_freedom for one in of_hosts)
-    residual = sum((one.residual_square or 0.0) * one.residual_freedom for one in of_hosts)
-    load = sum((one.load_square or 0.0) * one.load_freedom for one in of_hosts)
-    weight = sum(one.trials_per_load * one.load_freedom for one in of_hosts)
-    return Components(
-        residual / residual_freedom if residual_freedom else None,
-        residual_freedom,
-        load / load_freedom if load_freedom else None,
-        load_freedom,
-        weight / load_freedom if load_freedom else 0.0,
-    )

@@ -138,15 +138,30 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
         }.get(environment.get("ending", ""))
         if ending is not None:
             found.append(ending)
-    found.extend(_disturbance(one) for one in environment.get("host_checks", ()) if one["severity"] == "disturbs")
+    disturbed: dict[str, list[str]] = {}
+    for name, its in recorded_hosts(environment).items():
+        for one in its.get("host_checks") or ():
+            if one["severity"] == "disturbs":
+                disturbed.setdefault(_disturbance(one), []).append(name)
+    for what, names in disturbed.items():
+        host = f"host{'s' if len(names) > 1 else ''} {', '.join(names)}".rstrip()
+        found.append(f"The {host} disturbed the run from the start: {what}")
     return found
+
+
+def recorded_hosts(environment: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The facts, checks and builds of each host, by its name: of a fleet those that began; without one, the only host
+    has no name."""
+    fleet: dict[str, dict[str, Any]] = environment.get("fleet", {})
+    began = {name: its for name, its in fleet.items() if its.get("host")}
+    return dict(sorted(began.items(), key=lambda pair: pair[1]["number"])) or {"": environment}
 
 
 def _disturbance(one: Mapping[str, Any]) -> str:
     """A check of the host before the run: what it found, why it matters, what to do."""
     why = f" ({one['why']})" if one.get("why") else ""
     fix = f" To do: {one['fix']}." if one.get("fix") else ""
-    return f"The host disturbed the run from the start: {one['check']}: {one['found']}{why}.{fix}"
+    return f"{one['check']}: {one['found']}{why}.{fix}"
 
 
 def _uneven(cells: Sequence[Cell], checkpoints: Mapping[TrialKey, float]) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from octavo.analysis.plan_identity import together
 from octavo.analysis.trials import TIMES, TrialKey, cut_off
 from octavo.plan.cells import Cell
+from octavo.plan.parts import host_of_part
 from octavo.store.records import TrialRecord
 
 # Fewer numbers than these are never said to be two groups, nor is a group that has less than a tenth of them.
@@ -23,6 +24,8 @@ SMALLEST_SHARE = 0.1
 LEVEL = 0.01
 # Samples of normal numbers, or a multiple of these where so many could not show a chance small enough.
 _SIMULATED = 20_000
+# Normal numbers at once: 32 MB in each of a few arrays.
+_MOST_AT_ONCE = 4_000_000
 # What of a trial's facts may go with a group.
 _FACTS = ("wal_segment",)
 
@@ -38,8 +41,9 @@ def two_groups(
     for maximum homogeneity, J. Amer. Statist. Assoc. 53, 1958), and the share of the variance between the groups is
     compared with 20,000 or more samples of as many normal numbers: it must have a chance below 1 % over everything
     tested in a condition together (Bonferroni), and groups must be further apart than `threshold`. A row names the
-    factor, or the trials' fact, that has other levels in one group than in the other, where there is one. Times of a
-    cell's item of which a run was cancelled are left out, because those that are left are of the faster group only.
+    factor, the host, or the trials' fact, that has other levels in one group than in the other, where there is one.
+    Times of a cell's item of which a run was cancelled are left out, because those that are left are of the faster
+    group only.
     """
     cancelled = cut_off(used) if metric in TIMES else set[tuple[str, str | None]]()
     by_id = {cell.id: cell for cell in cells}
@@ -47,6 +51,7 @@ def two_groups(
     for trial in used.values():
         cell = by_id[trial.cell]
         about = {**cell.levels, **{name: str(its) for name, its in (trial.facts or {}).items() if name in _FACTS}}
+        about["host"] = str(host_of_part(trial.part))  # the same everywhere but in a fleet
         first = min((one.repetition for one in trial.observations), default=1)
         for one in trial.observations:
             # One number for each trial, so that runs of one load do not pass for many.
@@ -115,9 +120,10 @@ def _chance(count: int, share: float, comparisons: int) -> float:
 def _shares_of_normal(count: int, times: int) -> Floats:
     source = np.random.default_rng(count)
     least = max(2, math.ceil(SMALLEST_SHARE * count))
+    at_once = min(_SIMULATED, max(1, _MOST_AT_ONCE // count))
     found: list[Floats] = []
-    for _ in range(times):
-        samples = np.sort(source.standard_normal((_SIMULATED, count)), axis=1)
+    for _ in range(math.ceil(times * _SIMULATED / at_once)):
+        samples = np.sort(source.standard_normal((at_once, count)), axis=1)
         found.append(_between(samples)[:, least - 1 : count - least].max(axis=1))
     return np.concatenate(found)
 

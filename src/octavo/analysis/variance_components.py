@@ -7,6 +7,7 @@ because trials may be missing and cells may have stopped being measured.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,6 +105,22 @@ def variance_components(layout: Layout) -> Components:
         return Components(residual, with_loads.freedom, None, 0, 0.0)
     square = max(0.0, without.squares - with_loads.squares) / freedom
     return Components(residual, with_loads.freedom, square, freedom, _trace(without, cells, columns, loads) / freedom)
+
+
+def pooled(of_hosts: Sequence[Components]) -> Components:
+    """The components of all hosts together, which share no column, load or cell × host: sums of squares add up."""
+    residual_freedom = sum(one.residual_freedom for one in of_hosts)
+    load_freedom = sum(one.load_freedom for one in of_hosts)
+    residual = sum((one.residual_square or 0.0) * one.residual_freedom for one in of_hosts)
+    load = sum((one.load_square or 0.0) * one.load_freedom for one in of_hosts)
+    weight = sum(one.trials_per_load * one.load_freedom for one in of_hosts)
+    return Components(
+        residual / residual_freedom if residual_freedom else None,
+        residual_freedom,
+        load / load_freedom if load_freedom else None,
+        load_freedom,
+        weight / load_freedom if load_freedom else 0.0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from octavo.analysis import number_format
 from octavo.plan.cells import Cell
-from octavo.plan.condition_text import condition_text
+from octavo.plan.condition_text import capital, condition_text
 from octavo.units import spaced_sizes
 
 _NOUNS = {"data_block": "data blocks", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
@@ -31,7 +31,7 @@ def sentence(
     noun = _NOUNS.get(compared[0]) if len(compared) == 1 else None
     factors = f"{'/'.join(compared)} " if named else ""
     before, after, verb = ("", f" {noun}", "are") if noun else (factors, "", "is")
-    where = f"{_as_beginning(condition_text(effect['condition']))}: " if effect["condition"] else ""
+    where = f"{capital(condition_text(effect['condition']))}: " if effect["condition"] else ""
     figures = f"{title} × {number_format.ratio(effect['ratio'])}"
     if effect["low"] is None:
         figures += " (too few rounds for an interval)"
@@ -75,16 +75,6 @@ def _hosts(effect: Mapping[str, Any]) -> str:
     deviation = effect["host_deviation_percent"]
     reported = "" if deviation is None else f" (between-host deviation {deviation:.1f} %)"
     return f", on {which} {count}{reported}"
-
-
-def _as_beginning(condition: str) -> str:
-    """A condition as a sentence begins: a word with a capital, and a setting's name as it is.
-
-    >>> _as_beginning("large, read-write"), _as_beginning("iops=1000, cold"), _as_beginning("data_block 8kB")
-    ('Large, read-write', 'iops=1000, cold', 'data_block 8kB')
-    """
-    first = condition.replace(",", " ").split()[0]
-    return f"{condition[0].upper()}{condition[1:]}" if first.replace("-", "").isalpha() else condition
 
 
 def _percent(fraction: float) -> str:

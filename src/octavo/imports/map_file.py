@@ -1,35 +1,4 @@
-"""What the columns of a table of results mean, as a TOML file:
-
-    name = "my-series"
-    question = "Which page size for our shop?"
-    baseline = { data_block = "8kB" }       # what the others are divided by
-
-    [file]                                  # may be left out: commas, quotes, and a first line with names
-    delimiter = ";"
-    columns = ["bs", "mode", "tps", "took"] # for a file without that line
-
-    [factors]                               # a column, with the unit that its figures lack; or one level for all
-    data_block = { column = "bs", unit = "kB" }
-    mode = "mode"
-    scale = { level = "100" }
-
-    [metrics.tps]                           # the first one is what verdicts speak of
-    column = "tps"
-    unit = "1/s"
-    better = "higher"
-    total = false                           # true: the sum over the items of a trial is the trial's own number
-
-    [trial]                                 # all of these may be left out
-    load = "load"                           # an independent build-up of the data; else all are of one load
-    round = "round"                         # what was measured together; else the n-th measurement of a cell on a load
-    item = "query"                          # a query or load step: lines of one cell, load and round are one trial
-    repetition = "run"                      # a line that repeats item and repetition of its round is left out
-    started = "start"                       # seconds since 1970
-    seconds = "took"
-    seconds_asked = 900                     # or a column: trials below 95 % of it are invalid
-
-A factor that the baseline does not name is a condition: each of its levels is analysed separately.
-"""
+"""The TOML file that says what the columns of a table of results mean; docs/report.md describes it."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self

@@ -43,3 +43,13 @@ def _part(part: str) -> str:
     if all(len(pair) == 2 and pair[0] in _DEVICE and pair[1].isdigit() for pair in pairs):
         return f"a {' and '.join(f'{int(number):,} {_DEVICE[name]}' for name, number in pairs)} device"
     return spaced_sizes(part)
+
+
+def capital(text: str) -> str:
+    """A text as a sentence begins: a word with a capital, a figure or a setting's name as it is.
+
+    >>> capital("read-only"), capital("iops=1000, cold"), capital("8 kB"), capital("data_block 8kB"), capital(",")
+    ('Read-only', 'iops=1000, cold', '8 kB', 'data_block 8kB', ',')
+    """
+    first = re.split(r"[ ,:]", text)[0]
+    return f"{text[:1].upper()}{text[1:]}" if first.replace("-", "").isalpha() else text

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from octavo.observation import title_in_prose, verdict_terms
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.document import (
     Document,
@@ -23,7 +24,7 @@ from octavo.report.document import (
     tone,
 )
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text, group_text, is_plural, quoted, spaced
+from octavo.report.plain import condition_text, group_text, is_plural, quoted, spaced
 from octavo.report.run_history import negative_controls
 from octavo.units import human_count
 
@@ -73,15 +74,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A compared cell; above 1 is better, whichever way the metric goes. `early`: it has no interval, or none that an
-    analysis has judged."""
+    """A compared cell; above 1 is better, whichever way the metric goes. `lacking`: why nothing could be decided,
+    whatever its numbers; empty where an analysis has judged its interval."""
 
     cell: Row
     gain: float
     low: float | None
     high: float | None
     tone: str
-    early: bool
+    lacking: str
 
 
 @once
@@ -169,9 +170,17 @@ def _entries(document: Document, rows: Sequence[Row], effects: Mapping[Any, Row]
         ratio, low, high = effect["ratio"], effect["low"], effect["high"]
         if lower:
             ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
-        early = not low or str(effect["verdict"]).endswith("for a first analysis)")
-        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect), early))
+        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect), _lacking(effect)))
     return found
+
+
+def _lacking(effect: Row) -> str:
+    verdict = str(effect["verdict"])
+    if verdict.endswith(" of the control)"):
+        return "no noise floor, because the control has no interval"
+    if not effect["low"]:
+        return "too few rounds for an interval"
+    return "too few rounds for a first analysis" if verdict.endswith(" for a first analysis)") else ""
 
 
 def _as_good(best: _Entry, entries: Sequence[_Entry]) -> list[_Entry]:
@@ -261,14 +270,17 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
             others = f"all of the other {len(entries)} cells"
         threshold = numbers.percent(document["run"]["threshold"])
         return f"{others} and {name} are the same within {threshold}"
-    if len(entries) == 1 and not entries[0].early:
+    if len(entries) == 1 and not entries[0].lacking:
         what, ratio, text = _as_in_tables(document, entries[0])
-        return f"no difference found between {others} and {name} ({what} ratio {ratio}, {text})"
+        figures = f"({what} ratio {ratio}, {text})"
+        low, high = entries[0].low, entries[0].high
+        if low is not None and high is not None and not low <= 1 <= high:
+            return f"the difference between {others} and {name} is within the noise floor {figures}"
+        return f"no difference found between {others} and {name} {figures}"
     if len(entries) > _MOST_NAMED:
         others = f"the other {len(entries)} cells"
-    if all(one.early for one in open_ones):
-        what = "an interval" if all(one.low is None for one in open_ones) else "a first analysis"
-        return f"undecided between {name} and {others}: too few rounds for {what}"
+    if all(one.lacking for one in open_ones):
+        return f"undecided between {name} and {others}: {', '.join(dict.fromkeys(one.lacking for one in open_ones))}"
     return f"no difference found between {name} and {others}"
 
 
@@ -288,7 +300,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
     """Many conditions: which cell is best most often, how far it goes, and how many conditions say what."""
     counts: dict[str, int] = {}
     for one in known:
-        if one.kind == "better":
+        if one.kind in ("better", "best"):
             for label in one.best:
                 counts[label] = counts.get(label, 0) + 1
     total = len(known)
@@ -299,7 +311,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
         "better": f"another level beats {baseline}",
         "best": f"no level beats {baseline}",
         "same": "all levels are the same",
-        "undecided": "no difference is found",
+        "undecided": "it is undecided",
     }
     tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in by_name.items() if by_kind[kind])
     lines = (
@@ -307,7 +319,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
         f"Largest gain: {leading.claim}{_where(leading)}.",
         *leading.details,
     )
-    if not counts:
+    if not by_kind["better"]:
         return Answer(_headline(leading), lines[:1], leading.kind)
     label = max(counts, key=lambda name: counts[name])
     best = f" with {quoted(leading.best[0])}" if leading.best else ""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from octavo.plan.condition_text import capital
 from octavo.report.chart_colours import Theme, ramp
 from octavo.report.chart_style import (
     SHAPES,
@@ -19,7 +20,7 @@ from octavo.report.chart_style import (
 )
 from octavo.report.document import Document, clip, compared, conditions, levels, title, unit, words
 from octavo.report.numbers import BYTE_UNITS, SYMBOLS
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.trials import drift_points, measured_points, ordered
 
 CROSS = "M-0.5,-0.5L0.5,0.5M0.5,-0.5L-0.5,0.5"

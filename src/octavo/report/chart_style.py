@@ -176,15 +176,21 @@ def printable(spec: Any) -> Any:
 
 
 def slim(svg: str) -> str:
-    """The SVG without what does not show, and to a tenth of a pixel: that is half of a page with many panels.
+    """The SVG without what does not show, and to a tenth of a pixel: that is half of a page with many panels. A label
+    that looks like an attribute stays as it is.
 
-    >>> slim('<g class="x"><path class="background" d="M0,0h1"/><path d="M0.123,4L5.678,9"/><text>0.125</text></g>')
-    '<g><path d="M0.1,4L5.6,9"/><text>0.125</text></g>'
+    >>> slim('<g class="x"><path class="background" d="M0,0h1"/><path d="M0.123,4L5.678,9"/></g>')
+    '<g><path d="M0.1,4L5.6,9"/></g>'
+    >>> slim('<text class="x">0.125 class="y"</text>')
+    '<text>0.125 class="y"</text>'
     """
     bare = re.sub(r'<path class="(?:back|fore)ground"[^>]*/>', "", svg)
-    bare = re.sub(r' (?:class|role|aria-roledescription|pointer-events|font-family|opacity)="[^"]*"', "", bare)
-    short = re.sub(r'(?<= d=")[^"]*|(?<=transform=")[^"]*', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), bare)
-    return short.replace("<svg", '<svg role="img"', 1)
+    return re.sub("<[^>]*>", _slim_tag, bare).replace("<svg", '<svg role="img"', 1)
+
+
+def _slim_tag(tag: re.Match[str]) -> str:
+    bare = re.sub(r' (?:class|role|aria-roledescription|pointer-events|font-family|opacity)="[^"]*"', "", tag[0])
+    return re.sub(r'(?<= d=")[^"]*|(?<=transform=")[^"]*', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), bare)
 
 
 def inline(svg: str, prefix: str, description: str) -> str:

@@ -4,6 +4,7 @@ import math
 from textwrap import wrap
 from typing import Any
 
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.chart_colours import Theme
 from octavo.report.chart_style import (
@@ -20,7 +21,7 @@ from octavo.report.chart_style import (
 )
 from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.run_history import absent
 from octavo.report.trials import TrialPoint, ratio_points
 

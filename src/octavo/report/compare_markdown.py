@@ -1,8 +1,9 @@
 """A comparison as Markdown that also reads well as plain text in a mail."""
 
+from octavo.plan.condition_text import capital
 from octavo.report.compare_sentences import Comparison, conclusion, differences, left_out, names, tables
 from octavo.report.markdown import safe, table, wrap
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 
 
 def render(document: Comparison) -> str:

@@ -192,4 +192,6 @@ def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:
 def _shown_fact(what: str, value: str | None) -> str:
     if value is None:
         return numbers.MISSING
-    return numbers.size(float(value)) if what == "memory_bytes" else clean(value)
+    if what == "memory_bytes":
+        return ", ".join(numbers.size(float(one)) for one in value.split(", "))
+    return clean(value)

@@ -207,12 +207,17 @@ def _load_steps(document: Document) -> dict[str, int]:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sorting key that reads runs of digits as numbers."""
     parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (0, part) for part in parts if part]
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts if part]
 
 
 def title(document: Document, metric: str) -> str:
     """The name of a metric for people."""
     return str(document["metrics"].get(metric, {}).get("title") or metric)
+
+
+def better_direction(document: Document) -> str | None:
+    """`higher` or `lower`: what is better of the primary metric; None where neither is."""
+    return document["metrics"].get(document["run"]["primary_metric"], {}).get("better")
 
 
 def words(factor: str) -> str:

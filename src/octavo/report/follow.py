@@ -108,7 +108,7 @@ def status_line(store: Store, run: str, state: RunState) -> str:
         return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, analysed once, at the end"
     cells = f"{progress.settled} of {progress.settled + progress.open} cells decided"
     ahead = (
-        f", all in about {progress.rounds} more rounds"
+        f", all in about {human_count(progress.rounds, 'more round')}"
         if state.is_running and progress.open and progress.rounds
         else ""
     )

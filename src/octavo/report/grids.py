@@ -18,6 +18,7 @@ from octavo.report.document import (
     SIGNS,
     Document,
     Row,
+    better_direction,
     by_key,
     cells,
     clean,
@@ -40,8 +41,8 @@ STEPS = (1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One cell: its figure, how many steps it is better (above zero) or worse, that in words (`description`),
-    and the ends of its interval."""
+    """One cell: its figure, how many steps it is better (above zero) or worse (`meaning_of_colours`), that in words
+    (`description`), and the ends of its interval."""
 
     figure: str
     step: int
@@ -100,7 +101,7 @@ def sheets(document: Document) -> list[Sheet]:
 
 def _sheets_of_one_factor(document: Document) -> list[Sheet]:
     metric, (x,) = document["run"]["primary_metric"], compared(document)
-    better = document["metrics"].get(metric, {}).get("better")
+    better = better_direction(document)
     effects = by_key(document["effects"])
     by_condition: dict[str, list[Row]] = {}
     for row in document.get("plans", ()):
@@ -144,7 +145,7 @@ def grid(
 ) -> Grid:
     """The squares of these cells by the levels of two factors; the A/A control has none."""
     metric = document["run"]["primary_metric"]
-    better = document["metrics"].get(metric, {}).get("better")
+    better = better_direction(document)
     x, y = compared(document)
     letters = {one["cell"]: one["by_load"] for one in plans["cells"]} if plans else {}
     squares = {
@@ -232,6 +233,15 @@ def step_of(ratio: float) -> int:
     """
     distance = max(ratio, 1 / ratio)
     return sum(distance >= bound - 1e-12 for bound in STEPS)
+
+
+def meaning_of_colours(better: str | None) -> str:
+    """What blue and orange say, by the better direction of the metric, which not every one has.
+
+    >>> meaning_of_colours("lower"), meaning_of_colours(None)
+    ('blue is better and orange is worse', 'blue is more and orange is less')
+    """
+    return "blue is more and orange is less" if better is None else "blue is better and orange is worse"
 
 
 def colour(step: int, theme: Theme) -> tuple[int, int, int]:

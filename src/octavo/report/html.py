@@ -10,6 +10,8 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
+from octavo.analysis.limitations import recorded_hosts
+from octavo.plan.condition_text import capital
 from octavo.report import chart_run, chart_trials, grids, numbers
 from octavo.report.answer import answer
 from octavo.report.applied_settings import applied_settings
@@ -19,6 +21,7 @@ from octavo.report.chart_series import series_of
 from octavo.report.document import (
     Document,
     attempted,
+    better_direction,
     clean,
     clip,
     compared,
@@ -36,7 +39,7 @@ from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
 from octavo.report.page_template import environment, own, style
 from octavo.report.picture import forest_heading, heading, heat_grids, is_forest
-from octavo.report.plain import capital, cell_heading, condition_text
+from octavo.report.plain import cell_heading, condition_text
 from octavo.report.run_history import disturbances, ending_sentence, loads_text, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, run_notes, status_sentence
 from octavo.report.tables import (
@@ -122,6 +125,7 @@ def _page(document: Document, figures: dict[str, Figure], refresh: int | None, h
         spent=time_sentence(document),
         series=series_of(document),
         bottleneck_tables=list(bottleneck_tables(document)),
+        hosts=recorded_hosts(document["environment"]),
         disturbances=disturbances(document),
         left_out=left_out(document),
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
@@ -190,12 +194,12 @@ def _unit(document: Document) -> str:
 def _picture_note(document: Document) -> str:
     """How to read the heatmaps."""
     table = any(grid.y == "condition" for grid in heat_grids(document))
-    lower = document["metrics"].get(document["run"]["primary_metric"], {}).get("better") == "lower"
+    better = better_direction(document)
     aa = any(cell["control"] for cell in document["cells"])
     return (
         "Each square is a percentage of the baseline, with its 95 % interval below; ×11 is 11 times the baseline. "
-        f"Blue is better and orange is worse{' (less is better)' if lower else ''}, in the steps above. A dotted "
-        f"outline and a question mark: undecided{'' if table else '; a heavy outline: the baseline'}."
+        f"{capital(grids.meaning_of_colours(better))}{' (less is better)' if better == 'lower' else ''}, in the steps "
+        f"above. A dotted outline and a question mark: undecided{'' if table else '; a heavy outline: the baseline'}."
         f"{' The A/A control is below, among the controls.' if aa else ''}"
     )
 

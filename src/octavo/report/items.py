@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.report import grids, numbers
-from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
+from octavo.report.document import Document, Row, better_direction, clean, compared, conditions, tone, words
 from octavo.report.plain import condition_text, spaced
 from octavo.units import human_count
 
@@ -21,6 +21,7 @@ def items_of(document: Document) -> dict[str, Any] | None:
         "sheets": sheets,
         "x": factors[0] if factors else "",
         "y": factors[1] if len(factors) > 1 else "items",
+        "colours": grids.meaning_of_colours(better_direction(document)),
         "lettered": any(square and square.letters for sheet in sheets for grid in (*sheet.items, sheet.whole) if grid
                         for _, row in grid.rows for square in row),
         "sentences": reported,
@@ -41,7 +42,7 @@ def _note(sheets: Sequence[grids.Sheet], plans: Sequence[Mapping[str, Any]]) -> 
 
 def steps(document: Document) -> list[tuple[str, str]]:
     """The legend: the classes of the squares from the worst to the best, with the percentages they begin at."""
-    better = document["metrics"].get(document["run"]["primary_metric"], {}).get("better")
+    better = better_direction(document)
 
     def word(bound: float, *, above: bool) -> str:
         return f"≥ {100 * bound:.0f} %" if above else f"≤ {100 / bound:.0f} %"
@@ -53,8 +54,8 @@ def steps(document: Document) -> list[tuple[str, str]]:
 
 
 def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
-    """By item: the number of plans, and the decisions with each kind of plan, for the primary metric in all cells
-    except the controls; of the minima if there are any, else of the first condition with plans."""
+    """The condition in words, and by item the number of plans and the decisions with each kind of plan, for the primary
+    metric in all cells except the controls; of the minima if there are any, else of the first condition with plans."""
     metric, best = document["run"]["primary_metric"], document.get("best_of")
     source = best or document
     plans: Sequence[Row] = source.get("plans", ())
@@ -73,7 +74,7 @@ def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
                 and effect["cell"] not in again
             ]
             rows.append({"item": row["item"], "distinct": row["distinct"], "counts": _counts(mine)})
-    return str(condition), rows
+    return condition_text(condition), rows
 
 
 def plan_differences(document: Document) -> list[tuple[str, str, list[str]]]:
@@ -149,7 +150,7 @@ def _plan_sentences(document: Document) -> list[str]:
         f"{one} of {human_count(len(rows), 'item')} kept one plan in every cell. Of {sum(total)} differences of an "
         f"item from the baseline{where}, {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
         f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. "
-        "Where the plan changes, the difference includes the planner's choice at that page size."
+        "Where the plan changes, the difference includes the planner's choice in that cell."
     ]
 
 
@@ -190,7 +191,7 @@ def _noise_sentences(document: Document) -> list[str]:
         ]
         outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
         sentences.append(
-            f"Noise floor of single items{f' ({condition})' if condition else ''}, from the controls: "
+            f"Noise floor of single items{f' ({condition_text(condition)})' if condition else ''}, from the controls: "
             f"{numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
             f"{len(found)} items, {numbers.noise_floor(min(found)[0])} ({clean(min(found)[1])}) to "
             f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of their "

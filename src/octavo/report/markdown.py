@@ -4,6 +4,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from octavo.analysis.limitations import recorded_hosts
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.answer import answer
 from octavo.report.bottlenecks import bottleneck_sentence
@@ -23,7 +25,7 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, noise_sentence, run_notes, status_sentence, steps_sentence
 from octavo.report.statistical_model import model_sentence
@@ -76,7 +78,7 @@ def safe(text: object) -> str:
     >>> safe("a|b <script> x < y")
     'a\\\\|b \\\\<script> x < y'
     """
-    return re.sub(r"(<(?=[a-zA-Z/!?])|[|`*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", clean(text))
+    return re.sub(r"(<(?=[a-zA-Z/!?])|[\\|`*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", clean(text))
 
 
 def wrap(text: str, indent: str = "") -> str:
@@ -153,21 +155,26 @@ def _trials(document: Document) -> str:
 def _machine(document: Document) -> str:
     """Where it ran, what was pinned, what could not be."""
     environment, run = document["environment"], document["run"]
-    host: Row = environment.get("host") or {}
+    hosts = recorded_hosts(environment)
+    first: Row = environment.get("host") or {}
+    of = f" on {safe(first.get('hostname', 'one host'))}" if len(hosts) > 1 else ""
     made = "imported" if is_imported(document) else f"seed {safe(run['seed'])}, started"
     facts = [f"- run {safe(run['id'])}, {made} {safe(run['started'])}"]
-    if host or not is_imported(document):
+    for name, host in ((name, its.get("host") or {}) for name, its in hosts.items()):
+        if not host and is_imported(document):
+            continue
         facts.append(
-            f"- {safe(host.get('cpu', 'CPU unknown'))}, {safe(host.get('cores', '?'))} cores, "
+            f"- {f'{safe(name)}: ' if name else ''}"
+            f"{safe(host.get('cpu', 'CPU unknown'))}, {safe(host.get('cores', '?'))} cores, "
             f"{numbers.size(host.get('memory_bytes'))} memory, kernel {safe(host.get('kernel', 'unknown'))}, "
             f"{safe(host.get('distribution', 'distribution unknown'))}, "
             f"virtualization: {safe(host.get('virtualization') or 'none found')}"
         )
-    stack = [f"{safe(row['layer'])} {safe(row['value'])}" for row in host.get("page_stack", [])]
+    stack = [f"{safe(row['layer'])} {safe(row['value'])}" for row in first.get("page_stack", [])]
     if stack:
-        facts.append("- page stack: " + ", ".join(stack))
+        facts.append(f"- page stack{of}: {', '.join(stack)}")
     facts += [
-        f"- build {safe(b['name'])}: data block {safe(b['data_block'])}, WAL block {safe(b['wal_block'])}"
+        f"- build{of} {safe(b['name'])}: data block {safe(b['data_block'])}, WAL block {safe(b['wal_block'])}"
         for b in environment.get("builds", [])
     ]
     pinned = [f"{safe(name)} = {safe(value)}" for name, value in environment.get("pinned", {}).items()]

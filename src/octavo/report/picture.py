@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from octavo.plan.condition_text import capital
 from octavo.report import grids
 from octavo.report.answer import cell_name
 from octavo.report.document import (
     Document,
+    better_direction,
     cells,
     clean,
     clip,
@@ -22,7 +24,7 @@ from octavo.report.document import (
 )
 from octavo.report.grids import Grid, Square
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 
 # Of fewer compared cells a forest plot says more than squares.
 FEWEST_SQUARES = 13
@@ -98,7 +100,7 @@ def _is_grid(document: Document) -> bool:
 def _table(document: Document) -> Grid:
     """Conditions down, cells across; the baseline, which is 100 everywhere, is left out."""
     metric = document["run"]["primary_metric"]
-    better, effects = document["metrics"].get(metric, {}).get("better"), effects_by_key(document)
+    better, effects = better_direction(document), effects_by_key(document)
     columns = list(dict.fromkeys(str(cell["label"]) for cell in document["cells"] if _is_compared(cell)))
     rows: list[tuple[str, list[Square | None]]] = []
     for condition in conditions(document):

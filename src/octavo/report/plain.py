@@ -108,13 +108,3 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > 4:
         names = [*names[:3], f"{len(names) - 3} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def capital(text: str) -> str:
-    """A text as a sentence begins: a word with a capital, a figure or a setting's name as it is.
-
-    >>> capital("read-only"), capital("iops=1000"), capital("8 kB")
-    ('Read-only', 'iops=1000', '8 kB')
-    """
-    first = re.split(r"[ ,:]", text)[0]
-    return f"{text[:1].upper()}{text[1:]}" if first.replace("-", "").isalpha() else text

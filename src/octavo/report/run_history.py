@@ -6,6 +6,7 @@ Queries on the document, as in `octavo.report.document`. Keys that an older docu
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from octavo.analysis.limitations import recorded_hosts
 from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, clean, effects_by_key, facts_of
@@ -182,8 +183,13 @@ def parts_sentence(document: Document) -> str | None:
 
 
 def disturbances(document: Document) -> list[Row]:
-    """The disturbances that the host checks found before the run."""
-    return [row for row in document["environment"].get("host_checks", ()) if row["severity"] == "disturbs"]
+    """The disturbances that the host checks found before the run; of a fleet with the host's name."""
+    return [
+        {**row, "check": f"{host}: {row['check']}" if host else row["check"]}
+        for host, its in recorded_hosts(document["environment"]).items()
+        for row in its.get("host_checks") or ()
+        if row["severity"] == "disturbs"
+    ]
 
 
 @once

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from octavo.plan.condition_text import capital
 from octavo.report import numbers
 from octavo.report.answer import answer
 from octavo.report.bottlenecks import bottleneck_sentence
@@ -35,7 +36,7 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.plain import capital, condition_text
+from octavo.report.plain import condition_text
 from octavo.report.run_history import (
     absent,
     ending_sentence,
@@ -56,12 +57,16 @@ from octavo.report.sentences import (
 )
 from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal_grid import heatmap
+from octavo.units import human_count
 
 STYLES = {"better": "color(33)", "worse": "color(208)", "undecided": "italic"}
 WIDE = 110
 # Letters of a metric's name in a line of a table's head.
 HEAD = 18
-ASCII = str.maketrans({"–": "-", "−": "-", "×": "x", "▲": "^", "▼": "v", "·": ".", "…": "...", "µ": "u", "�": "?"})
+ASCII = str.maketrans({
+    "–": "-", "−": "-", "×": "x", "▲": "^", "▼": "v", "·": ".", "…": "...", "µ": "u", "�": "?", "→": "->", "±": "+-",
+    "“": '"', "”": '"', "’": "'",
+})  # fmt: skip
 
 
 def print_report(document: Document, console: Console) -> None:
@@ -96,7 +101,7 @@ def _condition(document: Document, condition: str, console: Console) -> None:
     """A condition's squares, its table and its verdicts."""
     console.print()
     if condition:
-        console.print(_text(capital(condition_text(condition)), console, "bold"))
+        console.print(text_of(capital(condition_text(condition)), console, "bold"))
     extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
     beside = extra if console.width >= WIDE else []
     squares = heatmap(document, condition, console)
@@ -110,7 +115,10 @@ def _condition(document: Document, condition: str, console: Console) -> None:
         shown = [cell for cell in shown if cell["id"] not in negative]
     console.print(_cells(document, shown, beside, console))
     if more:
-        _say(f"{len(more)} more cells are in the heatmap above; --format md, csv or json has all numbers.", console)
+        _say(
+            f"{human_count(len(more), 'more cell')} in the heatmap above; --format md, csv or json has all numbers.",
+            console,
+        )
     if extra and not beside:
         console.print(_bytes(document, shown, extra, console))
     found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
@@ -148,32 +156,33 @@ def _plain(text: object, console: Console) -> str:
     return line.translate(ASCII).encode("ascii", "replace").decode()
 
 
-def _text(text: object, console: Console, style: str = "") -> Text:
+def text_of(text: object, console: Console, style: str = "") -> Text:
+    """Text as this terminal can show it."""
     return Text(_plain(text, console), style=style, overflow="fold")
 
 
 def _say(text: object, console: Console, style: str = "", *, bullet: bool = False) -> None:
     grid = Table.grid(padding=(0, 1, 0, 0))
     if bullet:
-        grid.add_row("-", _text(text, console, style))
+        grid.add_row("-", text_of(text, console, style))
     else:
-        grid.add_row(_text(text, console, style))
+        grid.add_row(text_of(text, console, style))
     console.print(Padding(grid, (0, 0, 0, 2), expand=False))
 
 
 def _heading(document: Document, console: Console) -> None:
     run = document["run"]
     for alarm in document.get("alarms", ()):
-        console.print(_text(f"! {alarm}", console, "bold"))
+        console.print(text_of(f"! {alarm}", console, "bold"))
     if state := status_sentence(document):
-        console.print(_text(state, console, "bold"))
-    console.print(_text(run.get("question") or run["name"], console, "italic"))
+        console.print(text_of(state, console, "bold"))
+    console.print(text_of(run.get("question") or run["name"], console, "italic"))
     found = answer(document)
-    console.print(_text(found.headline, console, "bold"))
+    console.print(text_of(found.headline, console, "bold"))
     for line in found.lines:
         _say(line, console, bullet=True)
     if ending := ending_sentence(document):
-        console.print(_text(ending, console))
+        console.print(text_of(ending, console))
     facts = [
         run["name"],
         run["id"],
@@ -185,7 +194,7 @@ def _heading(document: Document, console: Console) -> None:
         facts.append(f"seed {run['seed']}")
     if run.get("wal_regime"):
         facts.append(f"WAL regime {run['wal_regime']}")
-    console.print(_text(" · ".join(str(fact) for fact in facts), console))
+    console.print(text_of(" · ".join(str(fact) for fact in facts), console))
 
 
 def _has(document: Document, condition: str, metric: str) -> bool:
@@ -193,7 +202,8 @@ def _has(document: Document, condition: str, metric: str) -> bool:
     return any(row["metric"] == metric and row["cell"] in here for row in document["summary"])
 
 
-def _table(console: Console) -> Table:
+def bare_table(console: Console) -> Table:
+    """A table of columns without lines."""
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim" if console.is_terminal else "")
 
 
@@ -202,7 +212,7 @@ def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]
     primary = document["run"]["primary_metric"]
     summary, effects = summaries(document), effects_by_key(document)
     missing, negative = absent(document), negative_controls(document)
-    table = _table(console)
+    table = bare_table(console)
     table.add_column("cell", overflow="fold", max_width=max(16, console.width - 53))
     head = "\n".join(wrap(_plain(title(document, primary), console), HEAD))
     table.add_column(escape(head), justify="right", no_wrap=True)
@@ -225,11 +235,11 @@ def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]
         label = f"{cell['label']}{note(cell, negative)}"
         more = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
         table.add_row(
-            _text(label, console, "bold" if cell["baseline"] else ""),
-            _text(value, console),
-            _text(ratio, console, style),
-            _text(f"{sign} {verdict}", console, style),
-            *(_text(numbers.amount(m["value"], m["unit"]) if m else numbers.MISSING, console) for m in more),
+            text_of(label, console, "bold" if cell["baseline"] else ""),
+            text_of(value, console),
+            text_of(ratio, console, style),
+            text_of(f"{sign} {verdict}", console, style),
+            *(text_of(numbers.amount(m["value"], m["unit"]) if m else numbers.MISSING, console) for m in more),
         )
     return Padding(table, (0, 0, 0, 2), expand=False)
 
@@ -242,14 +252,14 @@ def note(cell: Row, negative: set[str]) -> str:
 def _bytes(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]], console: Console) -> Padding:
     """The bytes per transaction alone, for a narrow terminal."""
     summary = summaries(document)
-    table = _table(console)
+    table = bare_table(console)
     table.add_column("bytes per transaction", overflow="fold", max_width=max(16, console.width - 44))
     for _, name in extra:
         table.add_column(name.removesuffix("/tx"), justify="right", no_wrap=True)
     for cell in shown:
         rows = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
         values = [numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING for row in rows]
-        table.add_row(_text(cell["label"], console), *(_text(value, console) for value in values))
+        table.add_row(text_of(cell["label"], console), *(text_of(value, console) for value in values))
     return Padding(table, (1, 0, 1, 2), expand=False)
 
 

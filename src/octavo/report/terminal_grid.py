@@ -7,7 +7,18 @@ from rich.text import Text
 
 from octavo.report import grids
 from octavo.report.chart_colours import DARK, hexadecimal, text_on
-from octavo.report.document import Document, Row, cells, clean, compared, effects_by_key, levels, title, words
+from octavo.report.document import (
+    Document,
+    Row,
+    better_direction,
+    cells,
+    clean,
+    compared,
+    effects_by_key,
+    levels,
+    title,
+    words,
+)
 from octavo.report.grids import Square
 
 # Fewer cells than these are read faster in the table.
@@ -32,7 +43,7 @@ def heatmap(document: Document, condition: str, console: Console) -> Padding | N
         return None
     x, y = compared(document)
     metric = document["run"]["primary_metric"]
-    better, effects = document["metrics"].get(metric, {}).get("better"), effects_by_key(document)
+    better, effects = better_direction(document), effects_by_key(document)
     columns = levels(document, x)
     wide = console.width >= 12 + WITH_INTERVAL * len(columns)
     plain = not console.encoding.lower().replace("-", "").startswith("utf")

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from octavo.plan.parts import host_of_part
 from octavo.report.document import Document, Row
 from octavo.report.memo import once
 
@@ -25,6 +26,7 @@ class TrialPoint:
     cell: str
     condition: str
     round: int
+    host: int
     load: str
     order: int
     used: bool
@@ -104,7 +106,10 @@ def _conditions(document: Document) -> dict[str, str]:
 
 def _point(condition: str, order: int, trial: Row, value: float) -> TrialPoint:
     load = f"load {trial['load']}" if trial.get("load") is not None else "no load"
-    return TrialPoint(trial["id"], trial["cell"], condition, trial["round"], load, order, bool(trial["used"]), value)
+    host = host_of_part(trial.get("part") or 1)
+    return TrialPoint(
+        trial["id"], trial["cell"], condition, trial["round"], host, load, order, bool(trial["used"]), value
+    )
 
 
 @once
@@ -159,10 +164,11 @@ def _place(cells: Mapping[str, Row], trial: Row) -> tuple[str, int, int]:
 
 
 def drift_points(document: Document) -> list[TrialPoint]:
-    """Used trials divided by the geometric mean of their cell's trials here: drift and noise are left."""
+    """Used trials divided by the geometric mean of their cell's trials here, on the same host: drift and noise are
+    left."""
     points = [point for point in measured_points(document) if point.used]
-    by_cell: dict[str, list[float]] = {}
+    by_cell: dict[tuple[str, int], list[float]] = {}
     for point in points:
-        by_cell.setdefault(point.cell, []).append(point.value)
-    means = {cell: geometric_mean(values) for cell, values in by_cell.items() if len(values) > 1}
-    return [replace(point, value=point.value / mean) for point in points if (mean := means.get(point.cell))]
+        by_cell.setdefault((point.cell, point.host), []).append(point.value)
+    means = {place: geometric_mean(values) for place, values in by_cell.items() if len(values) > 1}
+    return [replace(one, value=one.value / mean) for one in points if (mean := means.get((one.cell, one.host)))]

@@ -14,9 +14,12 @@ from tests.unit.plans import changed_plan
 from octavo.analysis.cell_means import cell_means
 from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, newly_cancelled, shared_names
 from octavo.analysis.compare_document import exit_code, make_comparison, regression, regression_at_limit, warned_of
+from octavo.analysis.document import make_document
 from octavo.analysis.limitations import CANCELLED
+from octavo.errors import UsageError
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
+from octavo.plan.parts import PARTS_OF_A_HOST
 from octavo.report.compare_sentences import conclusion, left_out
 from octavo.store.records import RunRecord, TrialRecord, TrialStatus
 from octavo.store.store import Store
@@ -211,7 +214,7 @@ def test_a_slower_version_is_decided_and_its_effect_is_the_same() -> None:
     for row in rows.values():
         assert row["verdict"] == "slower"
         assert row["low"] < 0.9 < row["high"]
-        assert regression(row, 0.03, "higher") == "yes"
+        assert regression(row, 0.03, lower_is_better=False) == "yes"
     effects = rows_of(run_of("a", 1, factor={"4kB": 1.2}), run_of("b", 2, factor={"4kB": 1.08, "8kB": 0.9}), "effect")
     for row in effects.values():
         assert row["low"] < 1 < row["high"]
@@ -238,12 +241,12 @@ def test_an_interval_past_any_number_is_none() -> None:
         rows = rows_of(first, second, kind)
         assert {(row["low"], row["high"]) for row in rows.values()} == {(None, None)}
         assert all(row["noise_floor"] < 1e6 for row in rows.values())
-        assert {regression(row, 0.03, "higher") for row in rows.values()} == {"undecided"}
+        assert {regression(row, 0.03, lower_is_better=False) for row in rows.values()} == {"undecided"}
 
 
 def test_equal_runs_show_no_regression() -> None:
     rows = rows_of(run_of("a", 1, factor={}), run_of("b", 2, factor={}))
-    assert {regression(row, 0.03, "higher") for row in rows.values()} == {"no"}
+    assert {regression(row, 0.03, lower_is_better=False) for row in rows.values()} == {"no"}
 
 
 def test_intervals_of_items_hold_at_once_where_items_have_the_verdicts(tmp_path: Path) -> None:
@@ -287,13 +290,19 @@ def test_intervals_of_items_hold_at_once_where_items_have_the_verdicts(tmp_path:
         (0.90, 0.95, 0.99, None, "higher", "undecided"),  # an unknown noise floor is not one of zero
         (0.98, 0.99, 1.00, None, "higher", "no"),
         (None, 0.5, None, 0.0, "higher", "undecided"),
-        (0.90, 0.95, 0.99, 0.0, None, "undecided"),
     ],
 )
 def test_what_a_regression_is(
-    low: float | None, ratio: float, high: float | None, floor: float | None, better: str | None, expected: str
+    low: float | None, ratio: float, high: float | None, floor: float | None, better: str, expected: str
 ) -> None:
-    assert regression({"low": low, "ratio": ratio, "high": high, "noise_floor": floor}, 0.03, better) == expected
+    row = {"low": low, "ratio": ratio, "high": high, "noise_floor": floor}
+    assert regression(row, 0.03, lower_is_better=better == "lower") == expected
+
+
+def test_a_metric_without_a_better_direction_has_no_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(METRICS["tps"], "better")
+    with pytest.raises(UsageError, match=r"neither more nor less of tps is better.*; leave --fail-on out"):
+        without_trials_of(set(), tmp_path, 0.03)
 
 
 def test_a_verdict_that_leaves_the_regression_open_is_no_pass(tmp_path: Path) -> None:
@@ -318,7 +327,7 @@ def test_a_verdict_that_leaves_the_regression_open_is_no_pass(tmp_path: Path) ->
 def test_a_run_whose_control_failed_decides_nothing() -> None:
     reference = run_of("a", 1, factor={})
     slower = run_of("b", 2, factor={"4kB": 0.5, "8kB": 0.5})
-    assert {regression(row, 0.03, "higher") for row in rows_of(reference, slower).values()} == {"yes"}
+    assert {regression(row, 0.03, lower_is_better=False) for row in rows_of(reference, slower).values()} == {"yes"}
     controls = {cell.id for cell in slower.cells if cell.control}
     failed = [
         replace(trial, status="failed", observations=()) if trial.cell in controls else trial for trial in slower.trials
@@ -328,7 +337,7 @@ def test_a_run_whose_control_failed_decides_nothing() -> None:
     ]
     assert {row["verdict"].split(" (")[0] for row in rows} == {"undecided"}
     assert {row["noise_floor"] for row in rows} == {None}
-    assert "yes" not in {regression(row, 0.03, "higher") for row in rows}
+    assert "yes" not in {regression(row, 0.03, lower_is_better=False) for row in rows}
 
 
 def test_without_a_noise_floor_the_conclusion_does_not_blame_the_intervals(tmp_path: Path) -> None:
@@ -343,7 +352,7 @@ def test_where_nothing_is_compared_no_control_is_blamed(tmp_path: Path) -> None:
     assert "noise floor" not in conclusion(found)
 
 
-def without_trials_of(cells: set[str], tmp_path: Path) -> dict[str, Any]:
+def without_trials_of(cells: set[str], tmp_path: Path, margin: float | None = None) -> dict[str, Any]:
     """The comparison of two runs, of which these cells failed in the second one."""
     runs = [run_of("a", 1, factor={}), run_of("b", 2, factor={"4kB": 0.5, "8kB": 0.5})]
     with closing(Store.open(tmp_path / "store.sqlite")) as store:
@@ -354,7 +363,38 @@ def without_trials_of(cells: set[str], tmp_path: Path) -> dict[str, Any]:
                 for one in run.trials
             ]
             store.add_finished_run(record, run.cells, lost)
-        return make_comparison(store, ["a", "b"])
+        return make_comparison(store, ["a", "b"], margin)
+
+
+def test_a_cell_that_only_a_third_run_shares_is_among_the_cells(tmp_path: Path) -> None:
+    """Heatmaps are made of these."""
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        for number, name in enumerate("abc"):
+            run = run_of(name, number, factor={})
+            cells = [cell for cell in run.cells if name != "b" or cell.levels["data_block"] == "8kB"]
+            trials = [one for one in run.trials if one.cell in {cell.id for cell in cells}]
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, cells, trials)
+        found = make_comparison(store, ["a", "b", "c"])
+    assert {one["cell"] for one in found["cells"]} == {one["cell"] for one in found["comparisons"]} == {"4kB", "8kB"}
+
+
+def test_the_value_of_a_cell_has_one_weight_for_each_host(tmp_path: Path) -> None:
+    """The fast host has measured two loads when the slow one has measured one."""
+    run = run_of("a", 1, factor={})
+    record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+    trials = [
+        replace(
+            one, round=load, load=load, part=1 + host * PARTS_OF_A_HOST, observations=(Observation("tps", tps, "1/s"),)
+        )
+        for one in run.trials
+        if one.round == 1
+        for host, load, tps in ((1, 1, 4000.0), (1, 2, 4000.0), (2, 1, 1000.0))
+    ]
+    with closing(Store.open(tmp_path / "store.sqlite")) as store:
+        store.add_finished_run(record, run.cells, trials)
+        found = make_document(store, "a")
+    assert [row["value"] for row in found["summary"]] == [pytest.approx(2000)] * len(run.cells)
 
 
 def test_two_trials_a_cell_decide_nothing() -> None:
@@ -363,6 +403,13 @@ def test_two_trials_a_cell_decide_nothing() -> None:
         run_of("b", 2, rounds=2, loads=1, deviation=0.05, factor={"8kB": 0.9, "4kB": 0.9}),
     )
     assert {row["verdict"] for row in rows.values()} == {"undecided"}
+
+
+def test_a_single_trial_has_no_interval() -> None:
+    alone = layout([[7.0]], [1])
+    assert np.isnan(cell_means(alone).variance).all()
+    beside = layout([[7.0], [np.nan]], [1])  # the other cells have no valid trial
+    assert np.isnan(cell_means(beside).variance).all()
 
 
 def _covered(source: np.random.Generator, cells: int, rounds: int, loads: Sequence[int], of_round: float) -> bool:

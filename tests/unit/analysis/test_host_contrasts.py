@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from octavo.analysis.cell_means import cell_means
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.host_contrasts import FEWEST_HOSTS, host_contrasts
 from octavo.analysis.interval import critical_value
@@ -124,3 +125,16 @@ def test_a_host_that_left_early_counts_with_what_it_has() -> None:
     assert found.hosts is not None
     assert (found.hosts[1:] == 3).all()
     assert np.isfinite(found.variance[1:]).all()
+
+
+def test_a_host_that_measured_fewer_rounds_makes_no_cell_faster_or_slower() -> None:
+    """Hosts differ twentyfold here, and runs that are compared need not have as many rounds of each."""
+    layout = fleet(np.random.default_rng(7), 3, loads=4)
+    values = layout.values - layout.rounds  # the fleet's rounds have a trend
+    left = np.where((layout.hosts == 2) & (layout.rounds > 2), np.nan, values)
+    whole, early = (
+        cell_means(Layout(table, layout.loads, layout.datasets, layout.rounds, 0, hosts=layout.hosts))
+        for table in (values, left)
+    )
+    assert np.allclose(early.centre, whole.centre, atol=0.05)
+    assert np.isfinite(early.variance).all()

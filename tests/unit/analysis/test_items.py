@@ -1,6 +1,7 @@
 """Plans, groups and minima: statements about single items."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from octavo.imports.vondra_tpch import read
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.plan.negative import negative_in
+from octavo.plan.parts import PARTS_OF_A_HOST
 from octavo.postgres.plan_shape import Shape
 from octavo.store.records import TrialRecord
 
@@ -131,12 +133,14 @@ def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:
     assert [effect["plan"] for effect in effects] == ["some", "other", None, None]
 
 
-def _found(logs: np.ndarray, facts: list[str] | None = None) -> list[dict[str, Any]]:
+def _found(logs: np.ndarray, facts: list[str] | None = None, fast: int | None = None) -> list[dict[str, Any]]:
+    """`fast`: so many trials are of the first host of a fleet, the others of the second."""
     cell = Cell("c", "c", {"data_block": "8kB"}, "", baseline=True, control=False, dataset="c")
     used = {
         (number, 1, "c"): TrialRecord(
             "c", number, 1, 1, number, "ok", None, 0.0, 1.0, 1, (Observation("seconds", math.exp(log), "s", "step"),),
             facts={"wal_segment": facts[number]} if facts else None,
+            part=1 if fast is None else 1 + PARTS_OF_A_HOST * (1 if number < fast else 2),
         )
         for number, log in enumerate(logs)
     }  # fmt: skip
@@ -153,6 +157,8 @@ def test_two_groups_are_found_with_what_tells_them_apart() -> None:
     assert row["goes_with"]["high"] == ["1MB"]
     (row,) = _found(logs, ["16MB", "1MB", "512MB"] * 7)
     assert row["goes_with"] is None
+    (row,) = _found(logs, fast=14)
+    assert row["goes_with"] == {"factor": "host", "low": ["1"], "high": ["2"]}
 
 
 def test_times_that_a_cancelled_run_leaves_are_no_groups() -> None:
@@ -189,6 +195,15 @@ def test_two_groups_are_found_among_many_items() -> None:
     (found,) = two_groups([cell], used, "seconds", "data_block", 0.03)
     assert found["item"] == "q7"
     assert found["chance"] * 300 < 0.01
+
+
+def test_the_simulation_of_many_numbers_takes_little_memory() -> None:
+    """All 20,000 samples at once would be several arrays of 80 MB."""
+    tracemalloc.start()
+    _found(np.random.default_rng(9).normal(0, 0.2, 500))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 250e6
 
 
 def test_one_group_is_one_group() -> None:

@@ -199,6 +199,21 @@ def test_what_disturbed_the_host_is_told_and_notes_are_not() -> None:
     )
 
 
+def test_what_disturbed_each_host_of_a_fleet_is_told() -> None:
+    """The facts of the first host that began are those of the run, too."""
+    busy = [CheckFinding("processes", "disturbs", "gcc takes 20 % of the CPU", fix="end it").as_dict()]
+    slow = [CheckFinding("CPU clock", "disturbs", "powersave", fix="performance").as_dict()]
+    fleet = {
+        "db2": {"number": 2, "host": {"hostname": "b"}, "host_checks": [*busy, *slow]},
+        "db1": {"number": 1, "host": {"hostname": "a"}, "host_checks": busy},
+        "never came": {"number": 3},
+    }
+    assert circumstances(PLAN, {"host_checks": busy, "fleet": fleet}, 0, finished=True) == [
+        "The hosts db1, db2 disturbed the run from the start: processes: gcc takes 20 % of the CPU.",
+        "The host db2 disturbed the run from the start: CPU clock: powersave.",
+    ]
+
+
 def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
     steady = [replace(cell, levels={**cell.levels, "wal_regime": "steady"}) for cell in CELLS]
     seen = {(number, 1, cell.id): 1.0 for number in (1, 2, 3) for cell in CELLS}

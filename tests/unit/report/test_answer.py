@@ -64,6 +64,20 @@ def test_the_ratio_of_a_time_without_a_difference_is_the_one_of_the_tables(store
     assert "(time ratio 0.91, 0.79 to 1.05)" in found.headline
 
 
+@pytest.mark.parametrize(
+    ("missing", "claim"),
+    [
+        ("3 more rounds", "The difference between 4 kB data blocks and 8 kB is within the noise floor"),
+        ("a valid trial of the control", "Undecided between 8 kB and 4 kB data blocks: no noise floor"),
+    ],
+)
+def test_a_difference_that_is_not_decided_is_not_denied(store: Store, missing: str, claim: str) -> None:
+    document = made(store, changed_plan(DEVICES))
+    for one in document["effects"]:
+        one.update(ratio=1.05, low=1.02, high=1.08, verdict=f"undecided (needs {missing})")
+    assert answer(document).headline.startswith(claim)
+
+
 def test_an_interval_that_excludes_1_does_so_as_it_is_printed(store: Store) -> None:
     document = made(store, changed_plan(DEVICES))
     for one in document["effects"]:
@@ -152,6 +166,21 @@ def test_of_many_conditions_the_largest_gain_in_time_is_that_of_its_claim(store:
     found = answer(document)
     assert "; the largest gain is 20 % less time with " in found.headline
     assert found.lines[1].startswith("Largest gain: ") and " 20 % less time than " in found.lines[1]
+
+
+def test_of_many_conditions_the_baseline_may_be_the_best_most_often(store: Store) -> None:
+    plan, _ = find_plan("coalescing", size="quick")
+    document = make_document(store, plant(store, plan, rounds=3, metrics=20), most_numbers=0)
+    primary = document["run"]["primary_metric"]
+    document["metrics"][primary] |= {"better": "higher", "unit": "1/s"}
+    for one in document["effects"]:
+        if (one["metric"], one["item"]) == (primary, None):
+            faster = one["condition"] == document["cells"][0]["condition"]
+            one |= {"ratio": 1.2, "low": 1.1, "high": 1.3, "verdict": "faster"} if faster else {
+                "ratio": 0.8, "low": 0.7, "high": 0.9, "verdict": "slower"}  # fmt: skip
+    count = len(answers(document))
+    headline = answer(document).headline
+    assert f" in {count - 1} of {count} conditions; the largest gain is 20 % with " in headline
 
 
 def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None:

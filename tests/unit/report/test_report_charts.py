@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from octavo.plan.parts import PARTS_OF_A_HOST
 from octavo.report import chart_run, chart_trials, trials
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured, diverging, luminance, text_on
 from octavo.report.chart_grid import grid_chart
@@ -145,6 +146,17 @@ def test_points_leave_out_unused_trials(small: Document) -> None:
 def test_drift_is_centred(small: Document) -> None:
     points = trials.drift_points(small)
     assert sum(math.log(point.value) for point in points) == pytest.approx(0, abs=1e-9)
+
+
+def test_the_speeds_of_hosts_are_no_drift(small: Document) -> None:
+    before = {point.trial: point.value for point in trials.drift_points(small)}
+    for trial in small["trials"]:
+        host = 1 + trial["round"] % 2
+        trial["part"] = host * PARTS_OF_A_HOST + 1
+        for observation in trial["observations"]:
+            observation["value"] *= 10**host
+    assert max(before.values()) < 1.5
+    assert all(0.5 < point.value < 1.5 for point in trials.drift_points(small))
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(0.002, "0.995"), (0.03, "0.98")])

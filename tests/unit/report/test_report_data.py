@@ -79,6 +79,11 @@ def test_markdown_keeps_hostile_text_harmless() -> None:
     assert all(line.replace("\\|", "").count("|") in (4, 5) for line in rows)  # a unit adds no column
 
 
+def test_a_backslash_in_a_name_does_not_undo_what_is_escaped() -> None:
+    """A backslash before one of ours would make it text, and what follows markup."""
+    assert markdown.safe(r"\<img src=x> a\|b \n") == r"\\\<img src=x> a\\\|b \\n"
+
+
 def test_markdown_of_edges(edge: Document) -> None:
     text = markdown.render(edge)
     assert "## Verdict" in text

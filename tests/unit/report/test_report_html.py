@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import HostError
-from octavo.report import html, numbers
+from octavo.report import html, markdown, numbers
 from octavo.report.text_file import write_text
 
 from . import documents
@@ -110,6 +110,13 @@ def test_page_of_grid(grid: Document) -> None:
         assert verdict["sentence"] in page.text
 
 
+def test_colours_are_not_better_or_worse_where_nothing_is(grid: Document) -> None:
+    grid["metrics"][grid["run"]["primary_metric"]]["better"] = None
+    text = html.render(grid)
+    assert "Blue is more and orange is less, in the steps above." in text
+    assert "Blue is better" not in text
+
+
 def test_small_run_has_three_figures_in_both_themes(small: Document) -> None:
     text = html.render(small)
     assert text.count("<figure") == 3
@@ -179,6 +186,26 @@ def test_tables_by_item_that_decide_nothing_are_folded() -> None:
     for effect in document["effects"]:
         effect["verdict"] = "undecided (needs 2 more rounds)"
     assert folded in html.render(document)
+
+
+def test_every_host_of_a_fleet_is_in_the_environment(small: Document) -> None:
+    """What the run has of a host is the first one's."""
+    first = small["environment"]["host"] | {"hostname": "a"}
+    busy = {"check": "processes", "severity": "disturbs", "found": "gcc", "why": "it takes the CPU", "fix": "end it"}
+    small["environment"] |= {"host": first, "fleet": {
+        "db1": {"number": 1, "host": first},
+        "db2": {"number": 2, "host": first | {"hostname": "b", "cpu": "Another CPU"}, "host_checks": [busy]},
+    }}  # fmt: skip
+    page = check_form(html.render(small))
+    for shown in (first["cpu"], "Another CPU", "db2: processes", "The page stack, from CPU to SSD, on a"):
+        assert shown in page.text
+    text = " ".join(markdown.render(small).split())
+    for shown in (
+        f"- db1: {first['cpu']}, 2 cores",
+        "- db2: Another CPU, 2 cores",
+        "- page stack on a: CPU memory page",
+    ):
+        assert shown in text
 
 
 def test_what_was_asked_of_the_host_is_told(small: Document) -> None:

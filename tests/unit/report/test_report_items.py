@@ -46,10 +46,10 @@ def test_steps_of_a_load_are_in_their_order_and_queries_by_number() -> None:
     ran = ["load.copy", "load.pkey", "load.fkey", "load.indexes", "load.analyze"]
     document: dict[str, Any] = {
         "trials": [{"observations": [{"item": None}]}, {"observations": [{"item": item} for item in ran]}],
-        "summary": [{"metric": "seconds", "item": item} for item in (None, *reversed(ran), "q10", "q2")],
+        "summary": [{"metric": "seconds", "item": item} for item in (None, *reversed(ran), "q10", "q2", "q2²")],
         "effects": [],
     }
-    assert item_names(document, "seconds") == ["q2", "q10", *ran]
+    assert item_names(document, "seconds") == ["q2", "q2²", "q10", *ran]
 
 
 def test_each_of_them_can_be_a_file(document: dict[str, Any]) -> None:
@@ -231,13 +231,13 @@ def test_differences_of_plans_are_those_of_the_primary_metric_without_the_contro
     """A query has a dozen metrics, and a control is no page size."""
 
     def effect(cell: str, metric: str, verdict: str, plan: str | None) -> dict[str, Any]:
-        return {"cell": cell, "metric": metric, "item": "q1", "condition": "", "verdict": verdict, "plan": plan,
-                "negative_control": False}  # fmt: skip
+        return {"cell": cell, "metric": metric, "item": "q1", "condition": "memory none", "verdict": verdict,
+                "plan": plan, "negative_control": False}  # fmt: skip
 
     document: dict[str, Any] = {
         "run": {"primary_metric": "seconds"},
         "cells": [{"id": name, "control": name == "again"} for name in ("8kB", "4kB", "2kB", "1kB", "again")],
-        "plans": [{"condition": "", "item": "q1", "distinct": 2}],
+        "plans": [{"condition": "memory none", "item": "q1", "distinct": 2}],
         "effects": [
             effect("4kB", "seconds", "slower", "same"),
             effect("4kB", "seconds_min", "slower", "same"),
@@ -247,4 +247,4 @@ def test_differences_of_plans_are_those_of_the_primary_metric_without_the_contro
             effect("again", "seconds", "undecided", "same"),
         ],
     }
-    assert plan_table(document) == ("", [{"item": "q1", "distinct": 2, "counts": [0, 1, 1, 0, 0, 0]}])
+    assert plan_table(document) == ("no memory limit", [{"item": "q1", "distinct": 2, "counts": [0, 1, 1, 0, 0, 0]}])

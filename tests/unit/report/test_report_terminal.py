@@ -101,6 +101,7 @@ def test_ascii_terminal_gets_ascii(small: Document) -> None:
     terminal.print_report(small, Console(file=file, width=80))
     file.flush()
     assert b"1.108 (1.090-1.127)" in raw.getvalue()
+    assert terminal.text_of("“run” ± 3 → its device’s", Console(file=file)).plain == '"run" +- 3 -> its device\'s'
 
 
 def test_edge_documents_print(edge: Document) -> None:
