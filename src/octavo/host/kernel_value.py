@@ -172,9 +172,9 @@ def _put_back(value: KernelValue, entry: Entry) -> Undone | None:
     return _outcome(value, value.read(), found)
 
 
-def _within(now: str, ours: list[int] | str | None) -> bool:
-    """Whether the value is in the range that counts as ours; an earlier version's `any` says nothing."""
-    return isinstance(ours, list) and now.isdecimal() and ours[0] <= int(now) <= ours[1]
+def _within(now: str, ours: list[int] | None) -> bool:
+    """Whether the value is in the range that counts as ours."""
+    return ours is not None and now.isdecimal() and ours[0] <= int(now) <= ours[1]
 
 
 def _outcome(value: KernelValue, now: str, found: str) -> Undone:
