@@ -81,13 +81,13 @@ def configured_security() -> "Security | None":
 
 
 def tls_address(text: str) -> str:
-    """The address with Dask's protocol prefix. Raises UsageError for another protocol."""
+    """The address as Dask takes it: with its protocol prefix, and an IPv6 address in brackets. Raises UsageError for
+    another protocol, and without a port."""
     protocol, found, rest = text.partition("://")
-    if not found:
-        return f"tls://{text}"
-    if protocol != "tls":
+    if found and protocol != "tls":
         raise UsageError(f"{text}: a fleet speaks TLS only; write tls://{rest}")
-    return text
+    address, port = split_address(text)
+    return f"tls://[{address}]:{port}" if ":" in address else f"tls://{address}:{port}"
 
 
 def split_address(text: str) -> tuple[str, int]:
