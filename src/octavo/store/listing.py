@@ -22,7 +22,6 @@ FROM run LEFT JOIN trial ON trial.run = run.id
 GROUP BY run.id
 ORDER BY run.started DESC, run.id DESC
 """
-# Reports of a large run take their time; what is meant to end sooner has a limit of its own.
 _LAST_MOMENT = 250_000_000_000  # a calendar ends with the year 9999
 READ_ONLY = "-c default_transaction_read_only=on"
 
