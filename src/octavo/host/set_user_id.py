@@ -14,9 +14,9 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import mode_filter
 from octavo.host.children import Account
+from octavo.host.kernel_text import shown
 from octavo.host.made_below import PLACES
 from octavo.host.tree_walk import walk
-from octavo.host.trees import shown
 
 _BITS = stat.S_ISUID | stat.S_ISGID
 # More is no longer looked at: somebody else's millions of files must not hold a run up.
