@@ -87,7 +87,12 @@ def tls_address(text: str) -> str:
     if found and protocol != "tls":
         raise UsageError(f"{text}: a fleet speaks TLS only; write tls://{rest}")
     address, port = split_address(text)
-    return f"tls://[{address}]:{port}" if ":" in address else f"tls://{address}:{port}"
+    return f"tls://{bracketed(address)}:{port}"
+
+
+def bracketed(address: str) -> str:
+    """The address as Dask takes it without a port: an IPv6 address in brackets."""
+    return f"[{address}]" if ":" in address else address
 
 
 def split_address(text: str) -> tuple[str, int]:
