@@ -59,11 +59,12 @@ def _stripped(top: Path, account: Account) -> list[Path]:
     seen = 0
     with suppress(OSError):
         real = top.resolve()
-        mounted = {mount.target for mount in mounts.below(real)}
+        mounted = [mount.target for mount in mounts.below(real)]
         for place in walk(top):
+            here = {target.name for target in mounted if target.parent == real / place.path}
             for entries in (place.names, place.directories):
                 seen += len(entries)
-                entries[:] = [name for name in entries if real / place.path / name not in mounted]
+                entries[:] = [name for name in entries if name not in here]
             found += [top / place.path / name for name in place.names if _strip(place.descriptor, name, account)]
             if seen > _MOST_ENTRIES:
                 raise OctavoError(f"{top} has over {_MOST_ENTRIES} files to look for set-user-ID ones in; clear it")
