@@ -8,9 +8,10 @@ from tests.integration.conftest import needs_root
 from tests.integration.servers import MB
 
 from octavo import knobs
-from octavo.host import block_limit, cgroup, loop_volume, mounts
+from octavo.host import block_limit, cgroup, mounts
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.loop_devices import devices_on
 from octavo.knobs import cpu_pinning, device, huge_pages
 from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
@@ -75,9 +76,9 @@ def test_a_server_under_knobs(build: Build, journal: Journal, account: Account) 
                         assert facts["device_limit_achieved"][name] <= 1.15 * rate
             assert state.drifted() == []
             assert state.as_dict()["readahead"]["achieved"] == "64"
-        device_name, image = volume.device, volume.image
-    assert mounts.below(image.parent) == []
-    assert loop_volume.devices_of(str(image)) == []
+        image = volume.image.stat()
+    assert mounts.below(volume.image.parent) == []
+    assert devices_on(image.st_dev, image.st_ino) == []
     if not block_limit.needs_group():
         for file in (cgroup.ROOT / "blkio").glob("blkio.throttle.*_device"):
-            assert volume.number not in file.read_text().split(), device_name
+            assert volume.number not in file.read_text().split(), volume.device

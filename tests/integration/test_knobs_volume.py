@@ -15,6 +15,7 @@ from octavo.errors import HostError
 from octavo.host import block_limit, cgroup, confine, loop_volume, mounts
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
+from octavo.host.loop_devices import devices_on
 from octavo.host.undo import Undone
 from octavo.knobs import device, filesystem, huge_pages, probe
 from octavo.knobs.base import KnobTarget
@@ -96,9 +97,10 @@ def test_a_filesystem_of_this_block(home: Path, level: str, block: int) -> None:
             assert (mount.kind, mount.source) == (level.partition("/")[0], f"/dev/{made.device}")
             assert made.image.stat().st_blocks * 512 >= made.image.stat().st_size, "the image has holes"
             (made.directory / "file").write_bytes(b"x" * block)
-            assert loop_volume.devices_of(str(made.image)) == [made.device]
+            image = made.image.stat()
+            assert devices_on(image.st_dev, image.st_ino) == [made.device]
             assert made.as_dict()["filesystem_block_bytes"] == block
-        assert loop_volume.devices_of(str(made.image)) == []
+        assert devices_on(image.st_dev, image.st_ino) == []
     assert nothing_left(home)
 
 
@@ -138,7 +140,8 @@ def test_a_home_behind_a_link(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     with Journal() as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as made:
         assert made is not None
         assert mounts.at(made.directory) is not None
-        assert loop_volume.devices_of(str(made.image)) == [made.device]
+        image = made.image.stat()
+        assert devices_on(image.st_dev, image.st_ino) == [made.device]
     assert mounts.below(home) == []
     assert nothing_left(home)
 
@@ -338,8 +341,11 @@ def test_the_journal_names_the_device_before_it_is_known(home: Path) -> None:
         attached = subprocess.run(
             ["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=True
         ).stdout.strip()
-        entry = {"number": 1, "kind": "loop", "image": str(image)}
+        facts = image.stat()
+        entry = {
+            "number": 1, "kind": "loop", "image": str(image), "inode_device": facts.st_dev, "inode": facts.st_ino,
+        }  # fmt: skip
         journal.path.with_name("killed.jsonl").write_text(json.dumps(entry) + "\n")
-        assert loop_volume.devices_of(str(image)) == [Path(attached).name]
+        assert devices_on(facts.st_dev, facts.st_ino) == [Path(attached).name]
         assert [one.what for one in restore()] == ["put back"]
-        assert loop_volume.devices_of(str(image)) == []
+        assert devices_on(facts.st_dev, facts.st_ino) == []

@@ -192,6 +192,15 @@ def test_no_child_of_the_accounts_makes_a_set_user_id_file(journal: Journal, acc
 
 @needs_root
 @pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
+def test_children_of_a_containers_root_have_the_filter_too() -> None:
+    """It has no CAP_SYS_ADMIN, without which the kernel takes filters only from those who gain no privileges."""
+    look = "from octavo.host import mode_filter; print(mode_filter.is_available())"
+    command = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", sys.executable, "-c", look]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+@needs_root
+@pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
 def test_rings_are_for_children_that_need_them(journal: Journal, account: Account, place: Path) -> None:
     """They get the host's own result: many hosts have no rings at all (io_uring_disabled)."""
     ours = subprocess.run([sys.executable, "-I", "-c", _RINGS], capture_output=True, text=True, check=True).stdout

@@ -102,6 +102,8 @@ _DAMAGED: list[dict[str, object]] = [
     {"kind": "value"},
     {"kind": "value", "path": None},
     {"kind": "value", "path": "/sys/x", "moves": 5},
+    {"kind": "value", "path": "/proc/sys/vm/swappiness", "form": "plain", "device": "", "found": "x", "set": "x",
+     "ours": [], "boot_id": boot_id()},
     {"kind": "process", "pid": [], "start_time": {}, "boot_id": 1, "role": 1, "signal": "x"},
     {"kind": "cgroup", "path": "/sys/fs/cgroup/../../../etc"},
     {"kind": "swap", "device": "../sda"},
@@ -112,7 +114,7 @@ _DAMAGED: list[dict[str, object]] = [
     {"kind": "shared_memory"},
     {"kind": "shared_memory", "since": [1]},
     {"kind": "huge_pages", "path": {}},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("entry", _DAMAGED, ids=range(len(_DAMAGED)))

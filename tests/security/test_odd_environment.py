@@ -13,6 +13,7 @@ from octavo.errors import UsageError
 from octavo.packaging.deb import control_file
 from octavo.postgres.user_connection import SessionLimits, connect
 from octavo.store.address import server_address
+from octavo.store.listing import list_runs
 from octavo.store.store import Store
 from octavo.workload_support import files
 
@@ -59,10 +60,11 @@ def test_a_path_in_a_plan_that_leads_nowhere_is_a_line(path: str) -> None:
 
 
 def test_a_store_is_in_its_directory_whatever_that_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path / "a?mode=memory&b#%2e"
+    home = tmp_path / "a?mode=memory&b#%2e\udcff"
     monkeypatch.setenv("OCTAVO_HOME", str(home))
     with closing(Store.open(home / "octavo.sqlite")):
         pass
+    assert list_runs(home / "octavo.sqlite") == []
     assert (home / "octavo.sqlite").is_file()
     assert [path.name for path in tmp_path.iterdir()] == [home.name]
 

@@ -24,12 +24,14 @@ _TABLE = """\
 42 27 0:46 / /mnt/roots rw - fuse.sshfs host: rw,user_id=0,group_id=0,allow_other
 43 27 0:47 / /mnt/host rw - virtiofs share rw
 44 27 8:17 / /media/eve/stick rw,nosuid,nodev - fuseblk /dev/sdb1 rw,user_id=1000,group_id=1000
+48 27 8:33 / /media/eve/NTFS rw,nosuid,nodev - fuseblk /dev/sdc1 rw,user_id=0,group_id=0,allow_other
 45 27 7:3 / /run/media/eve/IMAGE rw,nosuid,nodev - ext4 /dev/loop3 rw
 46 27 7:4 / /mnt/nobodys rw,nosuid,nodev - ext4 /dev/loop4 rw
 47 27 7:5 / /mnt/admins rw - ext4 /dev/loop5 rw
 """
 _NOTES = """\
 ID=45 SRC=/dev/loop3 TARGET=/run/media/eve/IMAGE ROOT=/ OPTS=uhelper=udisks2
+ID=48 SRC=/dev/sdc1 TARGET=/media/eve/NTFS ROOT=/ OPTS=uhelper=udisks2
 ID=46 SRC=/dev/loop4 TARGET=/mnt/nobodys ROOT=/ OPTS=noauto,user=nobody
 ID=47 SRC=/dev/loop5 TARGET=/mnt/admins ROOT=/ OPTS=_netdev,x-user=eve
 """
@@ -40,7 +42,8 @@ def test_who_has_mounted_what(tmp_path: Path) -> None:
     (tmp_path / "utab").write_text(_NOTES)
     found = mounted_by_users(tmp_path / "mountinfo", tmp_path / "utab")
     assert [(str(mount.target), user) for mount, user in found] == [
-        ("/home/eve/a b", 1000), ("/media/eve/stick", 1000), ("/run/media/eve/IMAGE", 65534), ("/mnt/nobodys", 65534),
+        ("/home/eve/a b", 1000), ("/media/eve/stick", 1000), ("/media/eve/NTFS", 65534),
+        ("/run/media/eve/IMAGE", 65534), ("/mnt/nobodys", 65534),
     ]  # fmt: skip
     assert len(mounted_by_users(tmp_path / "mountinfo", tmp_path / "missing")) == 2
 

@@ -298,6 +298,25 @@ def test_a_fetch_that_was_cut_short_does_not_count(home: Path) -> None:
 
 # ── Debian, with a listing and present or missing archives in place of apt ────────────────────
 
+
+def test_debians_own_archives_are_found_among_those_of_others(tmp_path: Path) -> None:
+    place = tmp_path / "sources.list.d"
+    place.mkdir()
+    (place / "citus.list").write_text("deb [signed-by=/etc/keys/citus.gpg] https://c.example/community/debian/ x main")
+    (place / "backports.sources").write_text(
+        "Types: deb\nURIs: https://d.example/linux/debian\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n\n"
+        "Types: deb deb-src\nURIs: mirror+file:///etc/apt/mirrors/debian.list\nSuites: trixie\n\n"
+        "Types: deb\nURIs: http://a.example/debian-security\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.pgp\n"
+    )
+    (place / "later.list").write_text("# deb http://b.example/debian x\ndeb http://c.example/debian x main")
+    assert apt.addresses(tmp_path) == {
+        "debian": "mirror+file:///etc/apt/mirrors/debian.list", "debian-security": "http://a.example/debian-security",
+    }  # fmt: skip
+    (tmp_path / "sources.list").write_text("deb [signed-by=/x/debian-archive-keyring.gpg] http://d/debian/ x main")
+    assert apt.addresses(tmp_path)["debian"] == "http://d/debian/"
+
+
 LISTING = """Package: postgresql-15
 Version: 15.18-0+deb12u1
 

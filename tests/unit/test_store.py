@@ -9,7 +9,8 @@ from tests.store_contract import Sql, StoreContract, a_trial, add_run
 
 from octavo.errors import HostError, OctavoError, UnstorableError
 from octavo.host.journal import Journal
-from octavo.store import engines
+from octavo.observation import Observation
+from octavo.store import engines, rows
 from octavo.store.listing import list_runs
 from octavo.store.store import Store
 
@@ -49,6 +50,16 @@ def test_it_survives_a_power_cut_by_its_settings(store: Store) -> None:
     with store._engine.connect() as connection:  # pyright: ignore[reportPrivateUsage]
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+
+def test_trials_are_stored_once_without_returning_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on RHEL 9, whose SQLite has no RETURNING."""
+    monkeypatch.setattr(rows, "_HAS_RETURNING", False)
+    add_run(store, "one")
+    first, second, third = (a_trial(identity=name, observations=(Observation("m", 1.0, "s"),)) for name in "abc")
+    ids = store.add_trials("one", [first, second])
+    assert store.add_trials("one", [second, third, first, third]) == [ids[1], ids[1] + 1, ids[0], ids[1] + 1]
+    assert [(one.id, len(one.observations)) for one in store.trials("one")] == [(1, 1), (2, 1), (3, 1)]
 
 
 def test_a_new_file_that_another_process_writes_to_is_waited_for(

@@ -170,6 +170,12 @@ def test_a_shell_finds_the_arguments_as_they_were(arguments: list[str]) -> None:
         assert shlex.split(content.read().decode()) == arguments
 
 
+def test_arguments_have_any_bytes(tmp_path: Path) -> None:
+    content = job_of(tmp_path, ["echo", os.fsdecode(b"\xff")], {}).extractfile(".command")
+    assert content is not None
+    assert content.read() == b"echo '\xff'\n"
+
+
 def test_files_are_taken_and_links_are_not(tmp_path: Path) -> None:
     given_files = tmp_path / "given"
     (given_files / "below").mkdir(parents=True)

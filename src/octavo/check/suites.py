@@ -17,6 +17,7 @@ from octavo.check.workspace import TestWorkspace
 from octavo.errors import OctavoError
 from octavo.home import make_directory
 from octavo.host import careful_open, children, trees
+from octavo.host.kernel_text import shown
 
 # What is being done, and how many of how many tests are done.
 Progress = Callable[[str, int, int], None]
@@ -230,7 +231,7 @@ def _new_file(place: int, name: PurePath) -> int:
     here = os.dup(place)
     try:
         if name.is_absolute() or ".." in name.parts:
-            raise OctavoError(f"{trees.shown(str(name))} is not a valid name of a check's files")
+            raise OctavoError(f"{shown(name)} is not a valid name of a check's files")
         for part in name.parts[:-1]:
             with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=here)
@@ -239,6 +240,6 @@ def _new_file(place: int, name: PurePath) -> int:
             here = below
         return os.open(name.name, _NEW, 0o644, dir_fd=here)
     except OSError as error:
-        raise OctavoError(f"{trees.shown(str(name))} cannot be kept: {error.strerror}") from error
+        raise OctavoError(f"{shown(name)} cannot be kept: {error.strerror}") from error
     finally:
         os.close(here)

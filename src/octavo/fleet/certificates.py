@@ -85,13 +85,15 @@ def issue(name: str) -> dict[str, str]:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
-    authority_key = serialization.load_pem_private_key(_read(f"{AUTHORITY}.key").encode(), password=None)
-    authority = x509.load_pem_x509_certificate(_read(f"{AUTHORITY}.pem").encode())
+    new_ones = "make new ones: octavo fleet init --renew hosts.toml"
+    try:
+        authority_key = serialization.load_pem_private_key(_read(f"{AUTHORITY}.key").encode(), password=None)
+        authority = x509.load_pem_x509_certificate(_read(f"{AUTHORITY}.pem").encode())
+    except (ValueError, TypeError):  # the last for a key with a password
+        raise HostError(f"{_file(AUTHORITY)}.key or .pem is damaged; {new_ones}") from None
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
     if authority.public_key() != authority_key.public_key():  # interrupted while writing the two
-        raise HostError(
-            f"{_file(AUTHORITY)}.key and .pem do not match; make new ones: octavo fleet init --renew hosts.toml"
-        )
+        raise HostError(f"{_file(AUTHORITY)}.key and .pem do not match; {new_ones}")
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     certificate = (

@@ -23,7 +23,7 @@ from octavo.fleet import certificates, workshop
 from octavo.fleet.identity import package_digest
 from octavo.fleet.launch import scheduler_scratch
 from octavo.fleet.listener import guard
-from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
+from octavo.fleet.tls import BENCH, bracketed, quiet, security, split_address, tls_address
 from octavo.home import make_directory, octavo_home
 
 # Seconds between two attempts to reach the scheduler again.
@@ -90,7 +90,7 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
 
     async def run() -> None:
         async with FleetScheduler(
-            host=address, port=port, protocol="tls", security=secured, dashboard=False, validate=False,
+            host=bracketed(address), port=port, protocol="tls", security=secured, dashboard=False, validate=False,
             plugins=[_ConnectAtJoin()],
         ) as scheduler:  # fmt: skip
             ready()
@@ -123,7 +123,7 @@ def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]
 
     def worker() -> HostWorker:
         return HostWorker(
-            tls_address(scheduler), name=name, nthreads=1, resources={BENCH: 1}, host=address, port=port,
+            tls_address(scheduler), name=name, nthreads=1, resources={BENCH: 1}, host=bracketed(address), port=port,
             protocol="tls", security=secured, memory_limit=0, local_directory=str(scratch), dashboard=False,
         )  # fmt: skip
 

@@ -81,13 +81,18 @@ def configured_security() -> "Security | None":
 
 
 def tls_address(text: str) -> str:
-    """The address with Dask's protocol prefix. Raises UsageError for another protocol."""
+    """The address as Dask takes it: with its protocol prefix, and an IPv6 address in brackets. Raises UsageError for
+    another protocol, and without a port."""
     protocol, found, rest = text.partition("://")
-    if not found:
-        return f"tls://{text}"
-    if protocol != "tls":
+    if found and protocol != "tls":
         raise UsageError(f"{text}: a fleet speaks TLS only; write tls://{rest}")
-    return text
+    address, port = split_address(text)
+    return f"tls://{bracketed(address)}:{port}"
+
+
+def bracketed(address: str) -> str:
+    """The address as Dask takes it without a port: an IPv6 address in brackets."""
+    return f"[{address}]" if ":" in address else address
 
 
 def split_address(text: str) -> tuple[str, int]:

@@ -17,6 +17,10 @@ from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+# Of sources.list(5), in both formats: whose keys sign an archive, and its address.
+_KEYS = re.compile(r"signed-by\s*[:=]\s*(\S*)", re.IGNORECASE)
+_DEBIANS = "debian-archive"  # in the names of all files of the package debian-archive-keyring
+_ARCHIVE = re.compile(r"\s*(?:URIs:|deb\s+(?:\[[^]]*\]\s+)?)\s*(\S+/(debian|debian-security)(?:/|\.list)?)(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +95,21 @@ def archives() -> dict[str, str]:
 
 
 def addresses(directory: Path = Path("/etc/apt")) -> dict[str, str]:
-    """Those that the sources in the directory name, whatever else is missing."""
+    """Those that the sources in the directory name, whatever else is missing.
+
+    Archives of others are called debian, too: docker's, citus', those of packagecloud. They are signed by other keys.
+    Debian's cloud images name a file of mirrors instead of an archive (apt-transport-mirror(1)).
+    """
     found: dict[str, str] = {}
     for file in (directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))):
         if not file.is_file() or not os.access(file, os.R_OK):
             continue
-        for line in file.read_text(errors="replace").splitlines():
-            match = re.match(r"\s*(?:URIs:|deb\s+(?:\[[^]]*\]\s+)?)\s*(\S+/(debian|debian-security)/?)(?:\s|$)", line)
-            if match:
-                found.setdefault(match[2], match[1])
+        text = file.read_text(errors="replace")
+        for source in re.split(r"\n\s*\n", text) if file.suffix == ".sources" else text.splitlines():
+            keys = _KEYS.search(source)
+            for line in source.splitlines() if keys is None or _DEBIANS in keys[1] else ():
+                if match := _ARCHIVE.match(line):
+                    found.setdefault(match[2], match[1])
     return found
 
 

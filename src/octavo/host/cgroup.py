@@ -96,7 +96,7 @@ def _enabled(controller: str, journal: Journal, root: Path) -> Generator[None, N
 def undo_controller(entry: Entry) -> Undone | None:
     """Takes the controller from the groups again, unless one of them is limited by it meanwhile, or offers it on."""
     control, controller = Path(entry["path"]), entry["controller"]
-    if entry.get("boot_id", boot_id()) != boot_id():  # a boot forgets it; an entry of an earlier version has none
+    if entry["boot_id"] != boot_id():  # a boot forgets it
         return None
     if not control.exists() or controller not in control.read_text().split():
         return None

@@ -285,7 +285,7 @@ def _owner_lives(file: IO[str]) -> bool:
         first = json.loads(file.readline(_LONGEST_LINE))
         owner = ProcessIdentity(first["pid"], first["start_time"], first["boot_id"])
         return first["kind"] != "owner" or is_alive(owner)
-    except (ValueError, RecursionError, TypeError, KeyError):  # unsigned, of an earlier version: its lock alone says so
+    except (ValueError, RecursionError, TypeError, KeyError):  # unsigned: its lock alone says so
         return True
     finally:
         file.seek(0)

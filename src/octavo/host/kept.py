@@ -19,6 +19,7 @@ from octavo.errors import OctavoError
 from octavo.host import tree_walk, trees
 from octavo.host.careful_open import NO_LINK
 from octavo.host.children import Account
+from octavo.host.kernel_text import shown
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY_MODE, _FILE_MODE = 0o750, 0o640
@@ -48,12 +49,12 @@ def keep(tree: Path, account: Account) -> None:
                 path = Path(tree.name, place.path, name)
                 _keep_file(place.descriptor, name, path, account)
     except OSError as error:
-        raise OctavoError(f"{trees.shown(path)} cannot be kept: {error.strerror}") from error
+        raise OctavoError(f"{shown(path)} cannot be kept: {error.strerror}") from error
 
 
 def _check(facts: os.stat_result, path: Path, account: Account) -> None:
     if problem := trees.not_plain(facts, account):
-        raise OctavoError(f"{trees.shown(path)} is {problem}; it is not kept")
+        raise OctavoError(f"{shown(path)} is {problem}; it is not kept")
 
 
 def _entries(directory: int) -> Sequence[tuple[str, bool]]:

@@ -34,8 +34,8 @@ def chosen(text: str) -> str:
     return text.partition("[")[2].partition("]")[0] or text
 
 
-def shown(text: str) -> str:
-    r"""The text made safe for printing anywhere: characters that are not printable are escaped.
+def shown(text: str | os.PathLike[str]) -> str:
+    r"""The text, or a path that others named, in one line that can be printed: characters that cannot are escaped.
 
     >>> shown(os.fsdecode(b"/mnt/\xff\x0c"))
     '/mnt/\\xff\\x0c'

@@ -173,10 +173,9 @@ def _put_back(value: KernelValue, entry: Entry) -> Undone | None:
     return _outcome(value, value.read(), found)
 
 
-def _within(now: str, ours: list[int] | list[str] | str | None) -> bool:
-    """Whether the value is in the range, or one of the words, that count as ours; an earlier version's `any` says
-    nothing."""
-    if not isinstance(ours, list):
+def _within(now: str, ours: list[int] | list[str] | None) -> bool:
+    """Whether the value is in the range, or one of the words, that count as ours."""
+    if ours is None:
         return False
     first, *others = ours
     if isinstance(first, str):

@@ -174,19 +174,8 @@ def image_below(directory: Path) -> Path | None:
         return None
 
 
-def devices_of(image: str) -> list[str]:
-    """The loop devices that are attached to the file that has this name now."""
-    try:
-        facts = Path(image).stat()
-    except OSError:
-        return []
-    return devices_on(facts.st_dev, facts.st_ino)
-
-
 def _attached(entry: Entry) -> list[str]:
     """The loop devices on the image of an entry: by its inode, as another file may have, or have had, its name."""
-    if entry.get("inode") is None:  # an earlier version's
-        return devices_of(entry["image"])
     return devices_on(entry["inode_device"], entry["inode"])
 
 

@@ -35,7 +35,8 @@ def is_available() -> bool:
 def restrict(places: Iterable[Path]) -> bool:
     """Permanently restricts the calling thread, and its children, to creating files below these directories.
 
-    Returns whether it is restricted. Needs root (CAP_SYS_ADMIN). Directories that do not exist are left out.
+    Returns whether it is restricted. Needs CAP_SYS_ADMIN or no new privileges. Directories that do not exist are left
+    out.
     """
     if not is_available():
         return False

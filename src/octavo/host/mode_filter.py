@@ -74,6 +74,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000  # SECCOMP_RET_*; the error is in the lower half
 _X32 = 0x40000000  # __X32_SYSCALL_BIT: the same calls by other numbers
+_NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
 _SET_FILTER, _SPECULATE = 1, 4  # SECCOMP_FILTER_FLAG_SPEC_ALLOW: the CPU works as it does without a filter
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -92,6 +93,7 @@ def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False
     def run() -> None:
         try:
             session_keys.leave()
+            _gain_no_privileges()
             if not install(rings=rings) or rings:
                 made_below.restrict(places)
             found.append(start())
@@ -115,9 +117,14 @@ def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False
 
 @functools.cache
 def is_available() -> bool:
-    """Whether children that run as an account get the filter here: as root, on a kernel and a machine that have it."""
+    """Whether children that run as an account get the filter here: on a kernel and a machine that have it."""
     found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(install()), name="try")
+
+    def run() -> None:
+        _gain_no_privileges()
+        found.append(install())
+
+    thread = threading.Thread(target=run, name="try")
     thread.start()
     thread.join()
     return found == [True]
@@ -128,11 +135,18 @@ def with_rings() -> int:
     return _with_rings
 
 
+def _gain_no_privileges() -> None:
+    """Sets PR_SET_NO_NEW_PRIVS for the calling thread and its children. Then the kernel also takes filters from root in
+    a container, which has no CAP_SYS_ADMIN."""
+    _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+
 def install(*, rings: bool = False) -> bool:
     """Sets the filter permanently for the calling thread and its children; returns whether it is set. With `rings` they
     may use io_uring.
 
-    Needs root (CAP_SYS_ADMIN). If it cannot be set, `set_user_id.none_left` finds such files in the usual places.
+    Needs CAP_SYS_ADMIN or no new privileges. If it cannot be set, `set_user_id.none_left` finds such files in the usual
+    places.
     """
     machine = _MACHINES.get(platform.machine())
     if machine is None:

@@ -45,7 +45,8 @@ def mounted_by_users(table: Path = _TABLE, notes: Path = _NOTES) -> list[tuple[M
         if _FUSE.fullmatch(mount.kind):
             option = next((word for word in mount.options.split(",") if word.startswith("user_id=")), "")
             number = option.removeprefix("user_id=")
-            user = int(number) if number.isdecimal() and len(number) <= 10 else user
+            # Of a stick with NTFS that udisks has mounted the kernel has root, who runs its driver.
+            user = (int(number) if number.isdecimal() and len(number) <= 10 else 0) or user
         if user != 0:
             found.append((mount, user))
     return found

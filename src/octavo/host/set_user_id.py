@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octavo.errors import OctavoError
-from octavo.host import mode_filter
+from octavo.host import mode_filter, mounts
 from octavo.host.children import Account
+from octavo.host.kernel_text import shown
 from octavo.host.made_below import PLACES
 from octavo.host.tree_walk import walk
-from octavo.host.trees import shown
 
 _BITS = stat.S_ISUID | stat.S_ISGID
 # More is no longer looked at: somebody else's millions of files must not hold a run up.
@@ -51,24 +51,24 @@ def _strip_all(account: Account, places: Sequence[Path], before: int) -> list[Pa
 
 
 def _stripped(top: Path, account: Account) -> list[Path]:
-    """The files below the directory, on its filesystem, whose bits were taken."""
+    """The files below the directory whose bits were taken. No mount is entered: a user's might never answer.
+
+    A subvolume of btrfs, which anybody can make, is none, though its files have another device number.
+    """
     found: list[Path] = []
     seen = 0
     with suppress(OSError):
-        device = top.stat().st_dev
+        real = top.resolve()
+        mounted = [mount.target for mount in mounts.below(real)]
         for place in walk(top):
+            here = {target.name for target in mounted if target.parent == real / place.path}
+            for entries in (place.names, place.directories):
+                seen += len(entries)
+                entries[:] = [name for name in entries if name not in here]
             found += [top / place.path / name for name in place.names if _strip(place.descriptor, name, account)]
-            seen += len(place.names) + len(place.directories)
             if seen > _MOST_ENTRIES:
                 raise OctavoError(f"{top} has over {_MOST_ENTRIES} files to look for set-user-ID ones in; clear it")
-            place.directories[:] = [name for name in place.directories if _is_on(device, place.descriptor, name)]
     return found
-
-
-def _is_on(device: int, directory: int, name: str) -> bool:
-    with suppress(OSError):
-        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_dev == device
-    return False
 
 
 def _strip(directory: int, name: str, account: Account) -> bool:

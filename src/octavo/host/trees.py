@@ -20,6 +20,7 @@ from octavo.host.careful_open import NO_LINK, open_directory
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
+from octavo.host.kernel_text import shown
 from octavo.host.owner import owner_of
 from octavo.host.removal import remove as remove  # with the rest of what is done to trees
 from octavo.host.tree_walk import walk
@@ -229,15 +230,6 @@ def check_plain(tree: Path, account: Account) -> None:
                     raise OctavoError(f"{shown(path)} is {problem}; a dataset may hold only its own files")
     except OSError as error:
         raise OctavoError(f"{shown(tree.name)} cannot be checked: {error.strerror}") from error
-
-
-def shown(path: Path | str) -> str:
-    """A path that others named, in one line that can be printed, whatever its bytes.
-
-    >>> shown("a b"), shown("a\\nb"), shown("\\udcff")
-    ('a b', 'a\\\\nb', '\\\\udcff')
-    """
-    return repr(str(path))[1:-1]
 
 
 def not_plain(facts: os.stat_result, account: Account) -> str | None:

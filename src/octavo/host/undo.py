@@ -89,7 +89,7 @@ def undo(entry: Entry) -> Undone | None:
         return function(entry)
     except NotOursError as error:
         return Undone("left", f"left a journal entry {kind!r}: {error}")
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         return Undone("left", f"left a journal entry {kind!r}: it is damaged ({why}): {cut(entry)}")
     except (OSError, OctavoError, ValueError, ArithmeticError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import children, trees
 from octavo.host.children import Account
+from octavo.host.kernel_text import shown
 from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.program_output import last_line
 from octavo.operations.sandbox import Sandbox, first
@@ -26,9 +27,7 @@ def _check(sandbox: Sandbox) -> OperationEvidence:
     finished = sandbox.run(sandbox.build, "pg_checksums", "--check", "--pgdata", data)
     found = re.search(r"checksum verification failed in file .*", finished.stderr)
     if finished.returncode == 0 or found is None:
-        raise OctavoError(
-            f"pg_checksums did not find the damaged block 3 of {trees.shown(path)}: {last_line(finished)}"
-        )
+        raise OctavoError(f"pg_checksums did not find the damaged block 3 of {shown(path)}: {last_line(finished)}")
     return OperationEvidence(
         f"{blocks:,} blocks checked; off, on and checked again; one byte damaged in block 3 of a table: found",
         {"blocks": blocks},
@@ -57,7 +56,7 @@ def damage(data: Path, path: str, offset: int, account: Account) -> None:
         file.seek(offset + 500)
         byte = file.read(1)
         if not byte:
-            raise OctavoError(f"{trees.shown(path)} has no byte at {offset + 500}")
+            raise OctavoError(f"{shown(path)} has no byte at {offset + 500}")
         file.seek(offset + 500)
         file.write(bytes([byte[0] ^ 0xFF]))
 

@@ -40,7 +40,7 @@ def _of_file(error: Any, path: Path, doing: str) -> OctavoError | None:
     if name.startswith("SQLITE_CORRUPT"):
         return damaged(path, error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return HostError(f"{doing}: another process has held {path} for a minute; end it")
+        return HostError(f"{doing}: another process has held {path} for too long; end it")
     if name == "SQLITE_FULL" or _is_full(path):
         return HostError(f"{doing}: the disk of {path} is full; make room")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):

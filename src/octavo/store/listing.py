@@ -22,7 +22,6 @@ FROM run LEFT JOIN trial ON trial.run = run.id
 GROUP BY run.id
 ORDER BY run.started DESC, run.id DESC
 """
-# Reports of a large run take their time; what is meant to end sooner has a limit of its own.
 _LAST_MOMENT = 250_000_000_000  # a calendar ends with the year 9999
 READ_ONLY = "-c default_transaction_read_only=on"
 
@@ -34,7 +33,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     (https://www.sqlite.org/wal.html#read_only_databases). Without a log, all its contents are in the store.
     """
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}", uri=True, timeout=10)
+    name = quote(os.fsencode(path))  # of any bytes
+    return sqlite3.connect(f"file:{name}?mode=ro{'&immutable=1' if alone else ''}", uri=True, timeout=10)
 
 
 def list_runs(store: StoreAddress) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import math
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, cast
@@ -22,6 +23,8 @@ _NOT_COLUMNS = ("id", "observations", "series")
 # Rows that SQLite is given in one statement. Python's module waits for the interpreter's lock after each statement,
 # executemany after each row: beside a busy thread that is most of the time.
 _ROWS_AT_ONCE = 500
+# Since SQLite 3.35; RHEL 9 has 3.34.
+_HAS_RETURNING = sqlite3.sqlite_version_info >= (3, 35)
 # What an INTEGER of PostgreSQL holds.
 _LEAST_INTEGER, _MOST_INTEGER = -(2**31), 2**31 - 1
 
@@ -75,6 +78,9 @@ def _put_named(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dic
     trial = schema.trial
     if is_sqlite(connection):
         statement = sqlite.insert(trial).on_conflict_do_nothing(index_elements=["identity"])
+        if not _HAS_RETURNING:
+            results = ((row["identity"], connection.execute(statement, row)) for row in rows)
+            return {identity: _inserted(result) for identity, result in results if result.rowcount}
         found = connection.execute(statement.returning(trial.c.id, trial.c.identity), rows)
     else:
         # An array for each column: a parameter for each value costs the driver and the server many times as much.

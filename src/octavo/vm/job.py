@@ -50,7 +50,7 @@ def write(
         os.fdopen(descriptor, "wb") as file,
         tarfile.open(fileobj=file, mode="w|", format=tarfile.GNU_FORMAT) as archive,
     ):
-        _add(archive, _COMMAND, (shlex.join(arguments) + "\n").encode())
+        _add(archive, _COMMAND, os.fsencode(shlex.join(arguments) + "\n"))
         _add(archive, _WORD, word.encode())
         for name, content in programs.items():
             _add(archive, name, content, 0o755)

@@ -9,6 +9,7 @@ from pathlib import Path
 from octavo.errors import HostError, OctavoError
 from octavo.host import apt, children, trees
 from octavo.host.apt import Apt
+from octavo.host.children import Finished
 from octavo.host.journal import Journal
 from octavo.vm.kernels import POSTGRES, SUITE, Machine
 
@@ -60,18 +61,13 @@ class Archive:
     def fetch(self, packages: Sequence[Package], into: Path) -> None:
         """Downloads them into the account's directory. Raises HostError."""
         wanted = [f"{package.name}={package.version}" for package in packages]
-        finished = self.own.run("apt-get", "download", *wanted, directory=into)
-        if finished.returncode != 0:
-            raise HostError(f"Debian: {apt.problem(finished)}")
+        _check(self.own.run("apt-get", "download", *wanted, directory=into))
 
     def _closure(self, *names: str) -> list[Package]:
         return listed(self._apt_get("install", "--print-uris", "--yes", "--no-install-recommends", *names))
 
     def _apt_get(self, *arguments: str) -> str:
-        finished = self.own.run("apt-get", *arguments)
-        if finished.returncode != 0:
-            raise HostError(f"Debian: {apt.problem(finished)}")
-        return finished.stdout
+        return _check(self.own.run("apt-get", *arguments)).stdout
 
 
 def open_archive(machine: Machine, scratch: Path, journal: Journal) -> Archive:
@@ -79,10 +75,15 @@ def open_archive(machine: Machine, scratch: Path, journal: Journal) -> Archive:
     own = Apt(scratch, journal, machine.debian, children.build_account())
     suites = {"debian": [SUITE], "debian-security": [f"{SUITE}-security"]}
     own.set_up(apt.sources_text(apt.archives(), suites, "deb"))
-    updated = own.run("apt-get", "update", "--error-on=any")
-    if updated.returncode != 0:
-        raise HostError(f"Debian: {apt.problem(updated)}; check the network and /etc/apt, then run this again")
+    _check(own.run("apt-get", "update", "--error-on=any"))
     return Archive(own, machine)
+
+
+def _check(finished: Finished) -> Finished:
+    """The same, unless apt failed. Raises HostError."""
+    if finished.returncode != 0:
+        raise HostError(f"Debian: {apt.problem(finished)}; check the network and /etc/apt, then run this again")
+    return finished
 
 
 def listed(text: str) -> list[Package]:

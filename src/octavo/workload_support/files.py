@@ -20,6 +20,7 @@ from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.in_time import in_time
 from octavo.host.journal import Journal
+from octavo.host.kernel_text import shown
 from octavo.host.owner import NOBODY, owner_of
 
 _PIECE = 1024**2
@@ -170,7 +171,7 @@ def _names(path: Path, top: int) -> list[str]:
 
 def _check_regular(path: Path, inside: str, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise UsageError(f"{path}: {trees.shown(inside)} in it is not a regular file; archives must not contain links")
+        raise UsageError(f"{path}: {shown(inside)} in it is not a regular file; archives must not contain links")
 
 
 def digest(path: Path) -> str:

@@ -8,8 +8,8 @@ from psycopg import sql
 
 from octavo import archives
 from octavo.errors import OctavoError, UsageError
+from octavo.host.kernel_text import shown
 from octavo.host.safe_read import lines_of
-from octavo.host.trees import shown
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.versions import major_of
 from octavo.workload_support import files

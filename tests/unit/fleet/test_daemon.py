@@ -1,6 +1,7 @@
 """A scheduler in a process of its own: only one, however many start it, with nothing inherited from its starter."""
 
 import os
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,6 +52,18 @@ def test_one_that_runs_for_another_address_is_not_taken_for_ours() -> None:
     ):
         start_scheduler("[::1]:0")
     assert start_scheduler(_LISTEN) == pid
+
+
+def test_it_listens_at_an_ipv6_address() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("no IPv6 here")
+    certificates.make_authority()
+    for listen in ("[::1]:0", "::1:0"):
+        start_scheduler(listen)
+        assert daemon.stop(daemon.SCHEDULER)
 
 
 def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:

@@ -128,6 +128,9 @@ def test_halves_of_two_authorities_issue_nothing() -> None:
     key.write_bytes(before)
     with pytest.raises(HostError, match=r"do not match; .*: octavo fleet init --renew hosts\.toml"):
         certificates.issue("alpha")
+    key.write_bytes(before[:60])
+    with pytest.raises(HostError, match=r"damaged; .*: octavo fleet init --renew hosts\.toml"):
+        certificates.issue("alpha")
 
 
 def test_an_authority_is_renewed_when_nothing_runs_that_accepts_the_earlier_one(
@@ -237,6 +240,7 @@ def test_workers_are_started_again_after_an_attempt_that_failed_here(monkeypatch
 
 def test_addresses_are_of_tls() -> None:
     assert tls_address("10.0.0.1:8786") == tls_address("tls://10.0.0.1:8786") == "tls://10.0.0.1:8786"
+    assert tls_address("[fe80::1]:8786") == tls_address("fe80::1:8786") == "tls://[fe80::1]:8786"  # Dask needs them
     assert split_address("tls://[fe80::1]:8786") == ("fe80::1", 8786)
     with pytest.raises(UsageError, match="TLS only"):
         tls_address("tcp://10.0.0.1:8786")

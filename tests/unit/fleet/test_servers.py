@@ -109,6 +109,23 @@ def test_a_host_does_not_listen_where_the_scheduler_cannot_reach_it() -> None:
     refuse_loopback("192.0.2.7:8790", "192.0.2.1:8786")
 
 
+def test_dask_gets_ipv6_addresses_in_brackets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses others."""
+    from octavo.fleet import servers
+
+    connection, worker = Mock(), Mock()
+    for name in ("package_digest", "security", "guard"):
+        monkeypatch.setattr(servers, name, Mock())
+    monkeypatch.setattr(servers, "octavo_home", lambda: tmp_path)
+    monkeypatch.setattr(servers, "_Connection", connection)
+    monkeypatch.setattr(servers, "HostWorker", worker)
+    monkeypatch.setattr(servers.workshop.BENCH, "serve", lambda: None)
+    servers.serve_host("2001:db8::1:8786", "[2001:db8::7]:8790", "a", lambda: None)
+    connection.call_args.args[0]()
+    assert worker.call_args.args == ("tls://[2001:db8::1]:8786",)
+    assert (worker.call_args.kwargs["host"], worker.call_args.kwargs["port"]) == ("[2001:db8::7]", 8790)
+
+
 def test_a_worker_is_identified_before_an_update_can_replace_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
