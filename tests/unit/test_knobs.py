@@ -168,6 +168,7 @@ def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch
     [
         ({"io_scheduler": "bfq"}, "io_scheduler: vdz offers none, mq-deadline, kyber, not bfq"),
         ({"readahead": "1kB"}, "readahead: readahead is counted in memory pages"),
+        ({"readahead": "1kB", "device": "loop"}, "readahead: readahead is counted in memory pages"),
         ({"cpu_governor": "ondemand"}, "cpu_governor: this CPU's driver offers performance, powersave, not ondemand"),
         ({"huge_pages": "16MB"}, "huge_pages: this host has no huge pages of 16MB, only of 2MB, 1GB"),
         ({"server_cpus": f"{min(os.sched_getaffinity(0))},9000"}, "server_cpus: CPU 9000 is not available"),
