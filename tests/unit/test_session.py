@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any
 
 import pytest
 from tests.unit.plans import small_plan
@@ -18,7 +18,7 @@ from octavo.lab.events import Event
 from octavo.lab.run_record import pinned_and_varying
 from octavo.lab.session import resume_run
 from octavo.plan.cells import make_cells
-from octavo.store.records import RunRecord, RunStatus, TrialRecord
+from octavo.store.records import RunRecord, RunStatus, TrialRecord, TrialStatus
 from octavo.store.store import Store
 
 
@@ -70,6 +70,34 @@ def test_what_cannot_go_on_keeps_its_plan_and_its_status(
     assert store.run("one") == before
 
 
+def fake_preparation(monkeypatch: pytest.MonkeyPatch, builds: list[str], problem: OctavoError | None = None) -> None:
+    """A host on which nothing has to be prepared; `problem` is that of its huge pages."""
+
+    class FakeBench:
+        def __init__(self, *_: object) -> None:
+            self.builds = [SimpleNamespace(name=name) for name in builds]
+
+        def cannot_run(self, _: object) -> None: ...
+
+        def prepare_builds(self, _: object) -> None: ...
+
+        def prepare_host(self, _: object) -> None:
+            if problem is not None:
+                raise problem
+
+        def close(self) -> None: ...
+
+    def needs(*_: object) -> RunEstimate:
+        return RunEstimate((), 0, 0, 0.0, 0, 0, False, 0.0, 0.0)
+
+    def quiet(*_: object, **__: object) -> list[CheckFinding]:
+        return []
+
+    fakes = {"host_facts": here, "PostgresBench": FakeBench, "estimate": needs, "check_host": quiet}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(session, name, fake)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "refused"),
     [
@@ -82,35 +110,40 @@ def test_what_cannot_go_on_keeps_its_plan_and_its_status(
 def test_a_run_with_other_builds_is_refused_and_has_ended_when_it_had(
     store: Store, monkeypatch: pytest.MonkeyPatch, before: list[str], now: list[str], refused: bool
 ) -> None:
-    class TheseBuilds:
-        builds: ClassVar = [SimpleNamespace(name=name) for name in now]
-
-        def __init__(self, *_: object) -> None: ...
-
-        def cannot_run(self, _: object) -> None: ...
-
-        def prepare_builds(self, _: object) -> None: ...
-
-        def prepare_host(self, _: object) -> None:
-            raise OctavoError("not refused")
-
-        def close(self) -> None: ...
-
-    def needs(*_: object) -> RunEstimate:
-        return RunEstimate((), 0, 0, 0.0, 0, 0, False, 0.0, 0.0)
-
-    def quiet(*_: object, **__: object) -> list[CheckFinding]:
-        return []
-
-    fakes = {"host_facts": here, "PostgresBench": TheseBuilds, "estimate": needs, "check_host": quiet}
-    for name, fake in fakes.items():
-        monkeypatch.setattr(session, name, fake)
+    fake_preparation(monkeypatch, now, OctavoError("not refused"))
     add_run(store, {**HERE, "builds": [{"name": name} for name in before]}, "failed")
     told: list[Event] = []
     with pytest.raises(OctavoError, match="began with another set of builds" if refused else "not refused"):
         resume_run("one", told.append)
     assert store.run("one").status == "failed"
     assert (store.run("one").ended == 1.0) is refused
+
+
+@pytest.mark.parametrize(("status", "room"), [("skipped", 7), ("ok", 5)])
+def test_a_run_without_trials_gets_the_disk_space_of_now(
+    store: Store, monkeypatch: pytest.MonkeyPatch, status: TrialStatus, room: int
+) -> None:
+    """It was too small, and the message was to free some and to resume the run."""
+    fake_preparation(monkeypatch, [])
+    rooms: list[int] = []
+
+    def no_environment(*_: object) -> dict[str, object]:
+        return {"builds": []}
+
+    def room_now(*_: object) -> int:
+        return 7
+
+    def reached(*arguments: Any, **_: object) -> None:
+        rooms.append(arguments[4].room)
+        raise OctavoError("reached")
+
+    for name, fake in {"environment_of": no_environment, "room_for_loads": room_now, "execute": reached}.items():
+        monkeypatch.setattr(session, name, fake)
+    add_run(store, {**HERE, "builds": [], "room_bytes": 5}, "failed")
+    store.add_trial("one", TrialRecord(make_cells(small_plan())[1].id, 1, 1, 1, 1, status, None, 0.0, 1.0, 1))
+    with pytest.raises(OctavoError, match="reached"):
+        resume_run("one", lambda _: None)
+    assert rooms == [room]
 
 
 def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,8 +137,9 @@ def _work(
         bench.prepare_builds(cells)
         _check_same_builds(record, bench.builds)
         bench.prepare_host(cells)
-        # The parts of a round follow from the disk space at the first session, so that a resumed run has the same ones.
-        bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
+        # The parts of a round follow from the disk space at the first trial, so that a resumed run has the same ones.
+        measured = any(trial.status != "skipped" for trial in store.trials(run, metrics=()))
+        bench.room = (measured and record.environment.get("room_bytes")) or room_for_loads(workload, cells)
         environment = environment_of(plan, cells, bench.builds, found)
         names = {build["name"] for build in environment["builds"]}
         environment["builds"] += [build for build in record.environment.get("builds", ()) if build["name"] not in names]
