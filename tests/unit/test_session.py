@@ -180,6 +180,20 @@ def test_a_budget_that_is_used_up_already_is_refused(store: Store, monkeypatch: 
     assert store.run("one") == before
 
 
+@pytest.mark.parametrize(("reached", "refused"), [(3, False), (4, True)])
+def test_no_budget_extends_a_plan_that_is_analysed_once_after_its_rounds(
+    store: Store, monkeypatch: pytest.MonkeyPatch, reached: int, refused: bool
+) -> None:
+    """A budget may have ended it before."""
+    monkeypatch.setattr(session, "host_facts", here)
+    fake_preparation(monkeypatch, [], OctavoError("not refused"))
+    add_run(store, {**HERE, "builds": []}, "finished", stopping="fixed", budget="1h")
+    store.add_trial("one", TrialRecord(make_cells(small_plan())[1].id, reached, 1, 1, 1, "ok", None, 0.0, 1.0, 1))
+    with pytest.raises(OctavoError, match="no budget extends it; start a new run" if refused else "not refused"):
+        resume_run("one", lambda _: None, budget="3h")
+    assert store.run("one").plan["budget"] == ("1h" if refused else "3h")
+
+
 def test_a_resumed_run_gets_the_results_of_its_trials(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "host_facts", here)
     add_run(store, HERE, "interrupted")
