@@ -179,6 +179,14 @@ def test_what_this_host_cannot_do_is_said(place: KnobTarget, levels: dict[str, s
     assert said is not None and said.startswith(reason)
 
 
+def test_a_cpu_that_is_offline_has_no_governor(place: KnobTarget) -> None:
+    """The kernel refuses to read the files of its policy; here a directory does."""
+    (place.sys / "devices/system/cpu/cpufreq/policy2/scaling_governor").mkdir(parents=True)
+    assert knobs.cannot({"cpu_governor": "performance"}, place) is None
+    with Journal() as journal, knobs.applied({"cpu_governor": "performance"}, journal, place) as state:
+        assert state.as_dict()["cpu_governor"]["found"] == "powersave schedutil"
+
+
 def test_a_kernel_without_the_files(tmp_path: Path) -> None:
     bare = KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys")
     for name, level in {**_LEVELS, "huge_pages": "2MB"}.items():
