@@ -20,7 +20,7 @@ from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
-from octavo.knobs import cpu_pinning, device, filesystem, huge_pages
+from octavo.knobs import cpu_pinning, device, filesystem, huge_pages, zram_swap
 from octavo.knobs.base import AS_FOUND, KnobTarget
 from octavo.knobs.server_group import server_group
 
@@ -177,6 +177,15 @@ def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch
 def test_what_this_host_cannot_do_is_said(place: KnobTarget, levels: dict[str, str], reason: str) -> None:
     said = knobs.cannot(levels, place)
     assert said is not None and said.startswith(reason)
+
+
+def test_a_module_that_may_be_loaded_is_named(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(name: str, path: str) -> str:
+        return f"{path}/{name}"
+
+    monkeypatch.setattr(zram_swap.shutil, "which", installed)
+    monkeypatch.setattr(zram_swap, "_CONTROL", place.sys / "class/zram-control")
+    assert str(knobs.cannot({"zram_swap": "512MB"}, place)).endswith("load it with modprobe zram")
 
 
 def test_a_cpu_that_is_offline_has_no_governor(place: KnobTarget) -> None:
