@@ -96,8 +96,9 @@ class Plan(BaseModel):
         return self.threshold_fraction / 2 if self.precision is None else parse_percentage(self.precision)
 
     def settings_at(self, levels: Mapping[str, str]) -> dict[str, str]:
-        """The plan's server settings for a cell with these levels: its settings, and those that are levels."""
-        return {**self.settings, **settings_of(levels)}
+        """The plan's server settings for a cell with these levels: its settings, and those that are levels. Names are
+        in lower case."""
+        return {**{name.lower(): value for name, value in self.settings.items()}, **settings_of(levels)}
 
     @property
     def last_round(self) -> int | None:
