@@ -190,6 +190,12 @@ def test_a_setting_is_a_factor_whether_its_key_is_quoted_or_not() -> None:
     }
 
 
+@pytest.mark.parametrize("key", ['"auto_explain.log_analyze"', "auto_explain.log_analyze"])
+def test_a_setting_of_an_extension_has_a_dot_in_its_name(key: str) -> None:
+    plan = changed_plan({"[factors]": f"[settings]\njit = true\n{key} = false\n[factors]"})
+    assert plan.settings == {"jit": "on", "auto_explain.log_analyze": "off"}
+
+
 def test_a_setting_of_the_command_line_replaces_that_of_the_plan() -> None:
     own = {"[factors]": '[settings]\njit = "on"\nautovacuum = "off"\n[factors]'}
     plan = changed_plan(own, **{"settings.jit": ["off"]})

@@ -9,7 +9,7 @@ from octavo import workloads
 from octavo.errors import OctavoError, choices
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
-from octavo.plan.server_settings import setting_factors, settings_of
+from octavo.plan.server_settings import PREFIX, setting_factors, settings_of
 from octavo.plan.sizes import Size, flat
 from octavo.plan.thresholds import Duration, Percentage, Thresholds
 from octavo.units import parse_duration, parse_percentage
@@ -31,6 +31,14 @@ def _spell_list(value: object) -> object:
 
 def _flat(value: object) -> object:
     return flat(cast(dict[str, Any], value)) if isinstance(value, dict) else value
+
+
+def _flat_settings(value: object) -> object:
+    """With the names of an extension's settings, whose dots are tables in TOML."""
+    if not isinstance(value, dict):
+        return value
+    tables = flat({"settings": cast(dict[str, Any], value)})
+    return {name.removeprefix(PREFIX): level for name, level in tables.items()}
 
 
 def _check_budget(text: str) -> str:
@@ -79,7 +87,7 @@ class Plan(BaseModel):
     design: Literal["grid", "one-at-a-time"] = "grid"
     baseline: _Combination
     factors: Annotated[dict[str, _Levels], BeforeValidator(_flat)] = Field(default_factory=dict)
-    settings: dict[str, _Level] = Field(default_factory=dict)
+    settings: Annotated[dict[str, _Level], BeforeValidator(_flat_settings)] = Field(default_factory=dict)
     cells: list[_Combination] = Field(default_factory=list)
     include: list[_Match] = Field(default_factory=list)
     exclude: list[_Match] = Field(default_factory=list)
