@@ -9,8 +9,8 @@ from octavo import workloads
 from octavo.errors import OctavoError, choices
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
-from octavo.plan.server_settings import PREFIX, setting_factors, settings_of
-from octavo.plan.sizes import Size, flat
+from octavo.plan.server_settings import setting_factors, settings_of
+from octavo.plan.sizes import Size, flat, flat_settings
 from octavo.plan.thresholds import Duration, Percentage, Thresholds
 from octavo.units import parse_duration, parse_percentage
 
@@ -34,11 +34,7 @@ def _flat(value: object) -> object:
 
 
 def _flat_settings(value: object) -> object:
-    """With the names of an extension's settings, whose dots are tables in TOML."""
-    if not isinstance(value, dict):
-        return value
-    tables = flat({"settings": cast(dict[str, Any], value)})
-    return {name.removeprefix(PREFIX): level for name, level in tables.items()}
+    return flat_settings(cast(dict[str, Any], value)) if isinstance(value, dict) else value
 
 
 def _check_budget(text: str) -> str:
