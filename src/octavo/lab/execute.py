@@ -147,8 +147,8 @@ class _Session:
         """Reports each cell that this host cannot run, or can no longer run, once, and returns the others. Raises
         HostError if these compare nothing."""
         reasons = left_out(cells, self._bench.cannot_run)
-        measured = {trial.cell for trial in self.trials}
-        reported = {trial.cell for trial in self.trials if trial.status == "skipped"}
+        measured = {trial.cell for trial in self.trials if trial.status != "skipped"}
+        reported = {trial.cell for trial in self.trials} - measured
         for cell in cells:
             if cell.id not in reasons or cell.id in reported:
                 continue
