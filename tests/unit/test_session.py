@@ -17,7 +17,7 @@ from octavo.lab.estimate import RunEstimate
 from octavo.lab.events import Event
 from octavo.lab.run_record import pinned_and_varying
 from octavo.lab.session import resume_run
-from octavo.plan.cells import make_cells
+from octavo.plan.cells import Cell, make_cells
 from octavo.store.records import RunRecord, RunStatus, TrialRecord, TrialStatus
 from octavo.store.store import Store
 
@@ -117,6 +117,27 @@ def test_a_run_with_other_builds_is_refused_and_has_ended_when_it_had(
         resume_run("one", told.append)
     assert store.run("one").status == "failed"
     assert (store.run("one").ended == 1.0) is refused
+
+
+def test_nothing_is_prepared_for_cells_without_their_baseline(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_preparation(monkeypatch, [])
+    lost, left = (cell for cell in make_cells(small_plan()) if cell.baseline)
+    prepared: list[set[str]] = []
+
+    def cannot_run(_: object, cell: Cell) -> str | None:
+        return "it needs root" if cell.id == lost.id else None
+
+    def prepare(_: object, cells: list[Cell]) -> None:
+        prepared.append({cell.condition for cell in cells})
+        if len(prepared) == 2:
+            raise OctavoError("reached")
+
+    for name, fake in {"cannot_run": cannot_run, "prepare_builds": prepare, "prepare_host": prepare}.items():
+        monkeypatch.setattr(session.PostgresBench, name, fake)
+    add_run(store, {**HERE, "builds": []}, "failed")
+    with pytest.raises(OctavoError, match="reached"):
+        resume_run("one", lambda _: None)
+    assert prepared == [{left.condition}, {left.condition}]
 
 
 @pytest.mark.parametrize(("status", "room"), [("skipped", 7), ("ok", 5)])
