@@ -124,6 +124,14 @@ def test_baselines_and_controls_of_each_group_of_cells_are_counted() -> None:
 
 
 @pytest.mark.usefixtures("four_servers_fit")
+def test_in_slices_each_cell_of_a_group_has_its_copy_on_the_disk() -> None:
+    grouped, singly = of_six_sizes("slices"), of_six_sizes("trials")
+    plan = changed_plan({}, data_block=["1kB", "2kB", "4kB", "8kB", "16kB", "32kB"], mode=["read-only"])
+    copies = [bytes_of_copy(find("pgbench"), cell.levels) for cell in make_cells(plan)]
+    assert 3 * min(copies) <= grouped.disk_bytes - singly.disk_bytes <= 3 * max(copies)
+
+
+@pytest.mark.usefixtures("four_servers_fit")
 def test_groups_that_huge_pages_force_are_said_to_be_uncounted() -> None:
     needs = of_six_sizes("slices", huge_pages=["2MB"])
     assert (needs.again, needs.uncounted) == (0, True)

@@ -140,6 +140,14 @@ def test_a_cell_that_can_no_longer_run_is_reported(laboratory: Laboratory) -> No
     assert {trial.status for trial in laboratory.trials() if trial.cell == refused} == {"ok"}
 
 
+def test_a_cell_that_could_not_run_at_first_and_can_no_longer_is_reported(laboratory: Laboratory) -> None:
+    refused = next(cell.id for cell in laboratory.cells if not cell.baseline)
+    for reason in ("needs root", None, "needs memory"):
+        laboratory.bench.refused = {refused: reason} if reason else {}
+        laboratory.execute()
+    assert Notice(f"skipped {refused}: needs memory") in laboratory.events
+
+
 def test_cells_without_their_baseline_are_not_measured(laboratory: Laboratory) -> None:
     baseline = next(cell for cell in laboratory.cells if cell.baseline)
     laboratory.bench.refused = {baseline.id: "needs root"}

@@ -89,8 +89,10 @@ def test_a_line_a_condition_for_the_rounds_that_the_budget_has_room_for(tmp_path
     assert all("enough to decide 'same within 3 %'" in line for line in lines)
     few = forecast_lines(PLAN, CELLS, 400.0, store)
     assert few[0].startswith("smallest difference that 1 round can decide,") and "too few" in few[1]
-    asked = PLAN.model_copy(update={"most_rounds": 4})
-    assert forecast_lines(asked, CELLS, 60.0, store)[0].startswith("smallest difference that 4 rounds can decide")
+    for asked, rounds in ((4, 4), (50, 10)):  # --rounds sets both
+        limited = PLAN.model_copy(update={"most_rounds": asked, "rounds": asked})
+        heading = forecast_lines(limited, CELLS, 60.0, store)[0]
+        assert heading.startswith(f"smallest difference that {rounds} rounds can decide")
 
 
 def test_more_rounds_reach_further_and_more_scatter_less() -> None:

@@ -96,7 +96,7 @@ def test_memory_in_pieces_is_told_and_nobody_joins_them_meanwhile(
         monkeypatch,
         f"import pathlib, sys\nassert sys.argv[1:3] == ['{_GB}', '{_HUGE}'] and sys.argv[4] == 'movable'\n"
         f"pathlib.Path('{place.proc}/buddyinfo').write_text('{pieces}')\n"
-        f"""print('{{"filled": {_GB}, "held": {_GB // 8}, "places": 512}}', flush=True)\nsys.stdin.read()\n""",
+        f"""print('{{"filled": {_GB}, "held": {_GB // 8}}}', flush=True)\nsys.stdin.read()\n""",
     )
     proactive = place.proc / "sys/vm/compaction_proactiveness"
     with Journal() as journal:
@@ -129,7 +129,7 @@ def test_what_was_asked_for_and_did_not_happen_is_an_error(
     place: KnobTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted kernel's memory is not fragmented."""
-    answer = '{"filled": 1073741824, "held": 2097152, "places": 512}'
+    answer = '{"filled": 1073741824, "held": 2097152}'
     holder(tmp_path, monkeypatch, f"import sys\nprint('{answer}', flush=True)\nsys.stdin.read()\n")
     said = "fragmentation: 1 GB were fragmented, but 6 MB of 12 MB free memory are in pieces of a huge page"
     assert applied("1GB/pinned", place) == said

@@ -4,11 +4,13 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 import pytest
+from tests.unit.plans import small_plan
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.knobs import huge_pages
 from octavo.lab.huge_page_pools import HugePagePools, Need, reported_pages
+from octavo.plan.cells import make_cells
 
 _MB2, _GB = 2**21, 2**30
 
@@ -46,6 +48,19 @@ def test_what_fits_is_taken_for_all_at_once(journal: Journal, taken: list[Mappin
     pools = HugePagePools(journal)
     pools.take({"one": Need(_MB2, 100, "a"), "two": Need(_MB2, 50, "a")}, room=_GB, memory=2 * _GB)
     assert taken == [{_MB2: 150}]
+    pools.close()
+
+
+def test_cells_that_were_not_to_run_at_once_have_too_few_pages_for_that(
+    journal: Journal, taken: list[Mapping[int, int]]
+) -> None:
+    """When a run is resumed, the cell that kept a condition from slices may be decided, or skipped."""
+    one, two, _ = make_cells(small_plan(mode=["read-only"]))
+    pools = HugePagePools(journal)
+    pools.take({one.id: Need(_MB2, 100, one.id), two.id: Need(_MB2, 50, two.id)}, room=_GB, memory=2 * _GB)
+    assert taken == [{_MB2: 100}]
+    assert pools.not_at_once([one]) is None
+    assert str(pools.not_at_once([one, two])).startswith("the cells together need 150 huge pages of 2MB")
     pools.close()
 
 

@@ -20,7 +20,7 @@ from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
-from octavo.knobs import cpu_pinning, device, filesystem, huge_pages
+from octavo.knobs import cpu_pinning, device, filesystem, huge_pages, zram_swap
 from octavo.knobs.base import AS_FOUND, KnobTarget
 from octavo.knobs.server_group import server_group
 
@@ -168,6 +168,7 @@ def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch
     [
         ({"io_scheduler": "bfq"}, "io_scheduler: vdz offers none, mq-deadline, kyber, not bfq"),
         ({"readahead": "1kB"}, "readahead: readahead is counted in memory pages"),
+        ({"readahead": "1kB", "device": "loop"}, "readahead: readahead is counted in memory pages"),
         ({"cpu_governor": "ondemand"}, "cpu_governor: this CPU's driver offers performance, powersave, not ondemand"),
         ({"huge_pages": "16MB"}, "huge_pages: this host has no huge pages of 16MB, only of 2MB, 1GB"),
         ({"server_cpus": f"{min(os.sched_getaffinity(0))},9000"}, "server_cpus: CPU 9000 is not available"),
@@ -176,6 +177,23 @@ def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch
 def test_what_this_host_cannot_do_is_said(place: KnobTarget, levels: dict[str, str], reason: str) -> None:
     said = knobs.cannot(levels, place)
     assert said is not None and said.startswith(reason)
+
+
+def test_a_module_that_may_be_loaded_is_named(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(name: str, path: str) -> str:
+        return f"{path}/{name}"
+
+    monkeypatch.setattr(zram_swap.shutil, "which", installed)
+    monkeypatch.setattr(zram_swap, "_CONTROL", place.sys / "class/zram-control")
+    assert str(knobs.cannot({"zram_swap": "512MB"}, place)).endswith("load it with modprobe zram")
+
+
+def test_a_cpu_that_is_offline_has_no_governor(place: KnobTarget) -> None:
+    """The kernel refuses to read the files of its policy; here a directory does."""
+    (place.sys / "devices/system/cpu/cpufreq/policy2/scaling_governor").mkdir(parents=True)
+    assert knobs.cannot({"cpu_governor": "performance"}, place) is None
+    with Journal() as journal, knobs.applied({"cpu_governor": "performance"}, journal, place) as state:
+        assert state.as_dict()["cpu_governor"]["found"] == "powersave schedutil"
 
 
 def test_a_kernel_without_the_files(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from octavo.plan.model import factors_of, restore_plan
 from octavo.plan.negative import negative_in
 from octavo.plan.parse import parse_plan
 from octavo.plan.server_settings import settings_of
+from octavo.plan.sizes import choose_size
 from octavo.postgres.builds.spec import BuildSpec
 
 
@@ -188,6 +189,18 @@ def test_a_setting_is_a_factor_whether_its_key_is_quoted_or_not() -> None:
     assert {cell.condition for cell in make_cells(quoted)} == {
         f"{mode}, full_page_writes {word}" for word in ("on", "off") for mode in ("read-only", "read-write")
     }
+
+
+@pytest.mark.parametrize("key", ['"auto_explain.log_analyze"', "auto_explain.log_analyze"])
+def test_a_setting_of_an_extension_has_a_dot_in_its_name(key: str) -> None:
+    plan = changed_plan({"[factors]": f"[settings]\njit = true\n{key} = false\n[factors]"})
+    assert plan.settings == {"jit": "on", "auto_explain.log_analyze": "off"}
+
+
+def test_settings_of_an_extension_are_merged_one_by_one() -> None:
+    below, above = ({"settings": {"auto_explain": {name: True}}} for name in ("log_analyze", "log_timing"))
+    merged = choose_size({**below, "sizes": {"quick": above}}, "quick")
+    assert merged["settings"] == {"auto_explain.log_analyze": True, "auto_explain.log_timing": True}
 
 
 def test_a_setting_of_the_command_line_replaces_that_of_the_plan() -> None:

@@ -158,6 +158,8 @@ def test_include_and_exclude_leave_a_part_of_the_grid_with_its_baselines_or_are_
          ["no cell is left to compare", "exclude it too"]),
         ("", '[[exclude]]\nmode = ["read-only", "read-write"]', ["every cell"]),
         ("", '[[include]]\ndata_block = "1kB"', ["include", "no cell"]),
+        ("", '[[include]]\ndata_block = "8kB"\nwal_block = "8kB"\nshared_buffers = "128MB"',
+         ["include: no cell is left to compare"]),
         ("", '[[exclude]]\ndata_blok = "8kB"', ["unknown factor 'data_blok'"]),
         ("", '[[exclude]]\ndata_block = "3kB"', ["data_block", "'3kB'"]),
         ("", '[[exclude]]\nsettings.jit = "off"', ["exclude", "settings.jit"]),

@@ -56,6 +56,7 @@ def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
         (plan_with(wal_segment="256MB"), ["recycled_wal 384MB", "two WAL segments of 256MB"]),
         # "max_wal_size" must be at least twice "wal_segment_size"
         (plan_with({"max_wal_size": "16"}, recycled_wal="32MB"), ["max_wal_size 16", "two WAL segments of 16MB"]),
+        (plan_with({"Max_WAL_Size": "16"}, recycled_wal="32MB"), ["max_wal_size 16"]),  # names are in any case
         (plan_with(wal_segment="1MB"), ["recycled_wal 384MB", "max_wal_size 64MB"]),
         # "debug_io_direct" is not supported for data because BLCKSZ is too small.
         (plan_with({"debug_io_direct": "data"}, data_block="2kB"), ["debug_io_direct data", "data_block of 4kB"]),

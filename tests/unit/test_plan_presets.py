@@ -63,7 +63,7 @@ def test_every_preset_is_a_plan_in_every_size(name: str, size: str) -> None:
 
 
 @every_preset
-@pytest.mark.parametrize(("size", "hours", "gigabytes"), [("quick", 0.25, 50), ("here", 2.0, 60)])
+@pytest.mark.parametrize(("size", "hours", "gigabytes"), [("quick", 0.25, 50), ("here", 2.0, 70)])
 def test_a_preset_keeps_what_its_size_promises_on_two_cores(
     name: str, size: str, hours: float, gigabytes: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -34,6 +34,15 @@ def test_where_no_cell_is_left_the_reason_is_the_error() -> None:
         refuse_nothing_left(CELLS, left_out(CELLS, lambda _: "it needs root"))
 
 
+def test_baselines_alone_are_not_measured() -> None:
+    """Such a run ended at once as decided, with "no trial is valid ()"."""
+    reasons = left_out(CELLS, lambda cell: None if cell.baseline or cell.control else "clang is not installed")
+    with pytest.raises(HostError, match="no compared cell of this plan can run on this host: clang is not installed"):
+        refuse_nothing_left(CELLS, reasons)
+    baselines = [cell for cell in CELLS if cell.baseline]
+    refuse_nothing_left(baselines, {})  # a plan that compares nothing
+
+
 def test_what_a_preset_lacks_is_named_with_its_package_and_nothing_is_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

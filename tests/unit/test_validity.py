@@ -170,6 +170,11 @@ BELIEVED: list[tuple[str, Evidence]] = [
         evidence({"riops": 1.0, "liops": 1e6}, levels={"cache": "warm", "shared_buffers": "4800MB"}),
     ),
     (
+        "misses of what does not fit into the buffers that equal memory leaves",
+        evidence({"riops": 877.0, "liops": 1_444_751.0}, settings={"shared_buffers": "900MB"},
+                 levels={"cache": "warm", "shared_buffers": "1200MB", "equal": "memory"}),
+    ),
+    (
         "misses of what does not fit",
         evidence({"riops": 9e4, "liops": 1e6}, levels={"cache": "warm", "shared_buffers": "64MB"}),
     ),

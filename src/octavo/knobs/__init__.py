@@ -14,7 +14,7 @@ from typing import Any
 
 from octavo.factor import Factor
 from octavo.host.journal import Journal
-from octavo.knobs.base import Achieved, Knob, KnobTarget
+from octavo.knobs.base import AS_FOUND, Achieved, Knob, KnobTarget
 
 # The order in which they are set.
 KNOBS = {
@@ -73,11 +73,12 @@ def factors() -> tuple[Factor, ...]:
 
 def cannot(levels: Mapping[str, str], place: KnobTarget) -> str | None:
     """Why this host cannot set the knobs of a cell, with the factor's name; None if it can."""
-    from octavo.knobs import cpu_pinning, device, huge_pages
+    from octavo.knobs import cpu_pinning, device, huge_pages, readahead
 
     # A private volume's device does not exist yet; `device.cannot` checks whether it can be created.
     later = OF_THE_DEVICE if device.needs_volume(levels) else frozenset[str]()
     reasons = {name: knob.cannot(level, place) for name, knob, level in _turned(levels) if name not in later}
+    reasons.setdefault("readahead", readahead.not_whole_pages(levels.get("readahead", AS_FOUND)))
     reasons["huge_pages"] = huge_pages.cannot(levels.get("huge_pages", "off"), place.sys)
     reasons["device"] = device.cannot(levels)
     for factor in (cpu_pinning.SERVER_CPUS, cpu_pinning.CLIENT_CPUS):

@@ -42,7 +42,18 @@ class CpuGovernor:
         return set_values(level, [(file, level) for file in files], journal, moves=_settings_of)
 
     def _policies(self, place: KnobTarget) -> list[Path]:
-        return sorted((place.sys / "devices/system/cpu/cpufreq").glob("policy[0-9]*"))
+        found = (place.sys / "devices/system/cpu/cpufreq").glob("policy[0-9]*")
+        return sorted(policy for policy in found if _has_a_cpu(policy))
+
+
+def _has_a_cpu(policy: Path) -> bool:
+    """Whether a CPU of the policy is online: the files of others cannot be read (EBUSY; drivers/cpufreq/cpufreq.c,
+    show)."""
+    try:
+        (policy / "scaling_governor").read_bytes()
+    except OSError:
+        return False
+    return True
 
 
 def _settings_of(governor: KernelValue) -> Sequence[KernelValue]:

@@ -152,14 +152,9 @@ def limited(
     facts: dict[str, Any] = {"device": level}
     if place is not None:
         facts["volume"] = place.as_dict()
-    if place is not None and pausable and not is_limited({"device": level}):
-        with (
-            block_limit.throttled(place.number, _NO_LIMIT, journal, group) as throttle,
-            Enforcer(VolumeType(level, _NO_LIMIT), throttle, lambda: served_by(place.device)) as enforcer,
-        ):
-            yield LimitedDevice(facts, enforcer)
-        return
-    if device is None or place is None or device.highest == DeviceLimits():
+    if device is None or device.highest == DeviceLimits():
+        device = VolumeType(level, _NO_LIMIT) if pausable else None
+    if device is None or place is None:
         yield LimitedDevice(facts)
         return
     with ExitStack() as stack:

@@ -26,7 +26,7 @@ def _check(text: str) -> str:
     if (percent := [re.fullmatch(r"(\d{1,3})%", part) for part in (background, limit)]) and all(percent):
         low, high = (int(match[1]) for match in percent if match)
         level = f"{low}%/{high}%"
-        if not 0 <= low < high <= 100:
+        if not low < high <= 100:
             raise UsageError(_ALLOWED)
         return level
     try:
@@ -50,8 +50,7 @@ class DirtyLimits:
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
-        """Sets the background limit, then the other one, so that neither is refused because of the other's previous
-        value."""
+        """Sets the background limit, then the other one."""
         as_amount = "%" not in level
         found = _state(place)
         values: list[tuple[KernelValue, str]] = []

@@ -123,7 +123,6 @@ def main() -> None:
     filled = _filled(address, most, reserve)
     frames = _frames(address, filled)
     kept = chosen(frames, huge // _PAGE, kind)
-    places = len({frame // (huge // _PAGE) for frame in frames})
     del frames
     pipes = _pin([address + place * _PAGE for place in kept]) if kind == "pinned" else []
     begin = 0
@@ -134,7 +133,7 @@ def main() -> None:
                 "MADV_DONTNEED_LOCKED (Linux 5.18)",
             )
         begin = place + 1
-    print(json.dumps({"filled": filled, "held": len(kept) * _PAGE, "places": places}), flush=True)
+    print(json.dumps({"filled": filled, "held": len(kept) * _PAGE}), flush=True)
     sys.stdin.buffer.read()
     del pipes
 

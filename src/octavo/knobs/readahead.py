@@ -23,19 +23,24 @@ class Readahead:
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs a device or BDI with a name, and a multiple of the memory page."""
+        if reason := not_whole_pages(level):
+            return reason
         file = readahead_file(place.directory, place.sys)
-        if file is None:
-            return "the filesystem of the data has no readahead setting"
-        page = os.sysconf("SC_PAGE_SIZE")
-        if parse_size(level) % page:
-            return f"readahead is counted in memory pages of {format_size(page)} here; {level} is not a multiple"
-        return not_writable(file)
+        return "the filesystem of the data has no readahead setting" if file is None else not_writable(file)
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets the readahead of everything on that device."""
         file = readahead_file(place.directory, place.sys)
         assert file is not None  # checked by `cannot`
         return set_values(level, [(KernelValue(file), str(parse_size(level) // 1024))], journal)
+
+
+def not_whole_pages(level: str) -> str | None:
+    """Why this kernel would round the level down, on any device; None if it does not."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    if level == AS_FOUND or parse_size(level) % page == 0:
+        return None
+    return f"readahead is counted in memory pages of {format_size(page)} here; {level} is not a multiple"
 
 
 KNOB = Readahead()

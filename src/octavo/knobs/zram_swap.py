@@ -35,11 +35,12 @@ class ZramSwap:
 
     def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs the kernel's zram and the programs."""
-        del level
+        del level, place
         for program in ("mkswap", "swapon", "swapoff"):
             if shutil.which(program, path=children.PLAIN_PATH) is None:
                 return f"{program} is not installed (Debian: mount)"
-        del place
+        if not _CONTROL.exists():
+            return "this kernel has no zram; if it is a module, load it with modprobe zram"
         return not_writable(_CONTROL / "hot_remove")
 
     @contextmanager

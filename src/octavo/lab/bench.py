@@ -32,8 +32,7 @@ class Bench(Protocol):
         ...
 
     def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """A round's cells in as few parts as the disk allows, each with its baselines. The result depends only on the
-        cells."""
+        """A round's cells in as few parts as disk and memory allow, each with its baselines."""
         ...
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:

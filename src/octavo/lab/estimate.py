@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from octavo.knobs import device, fragmentation
 from octavo.lab import steady
-from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, is_copied, loads_of
+from octavo.lab.loads import bytes_copied, bytes_of_load, find_load, is_copied, loads_of
 from octavo.lab.part import most_tries
 from octavo.lab.round_shape import round_shape
 from octavo.plan.cells import Cell
@@ -66,7 +66,6 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
     load_bytes = 0
     load_seconds = 0.0
     trial_seconds = repeat_seconds = 0.0
-    largest = 0
     seen: set[tuple[str, int]] = set()
     shape = round_shape(plan, cells, workload)
     for cell in cells:
@@ -75,7 +74,6 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         if build is None:
             missing[spec] = None
         size = bytes_of_load(workload, cell.levels)
-        largest = max(largest, bytes_of_copy(workload, cell.levels))
         for load in loads_of(cell, plan):
             there = build is not None and find_load(build, workload, cell.levels, load) is not None
             if there or (cell.dataset, load) in seen:
@@ -100,7 +98,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
     return RunEstimate(
         builds=tuple(missing),
         loads=loads,
-        disk_bytes=load_bytes + largest + len(missing) * _BUILD_BYTES,
+        disk_bytes=load_bytes + shape.copy_bytes + len(missing) * _BUILD_BYTES,
         prepare_seconds=build_seconds + load_seconds,
         trials=plan.rounds * sum(shape.times.values()),
         again=plan.rounds * (sum(shape.times.values()) - len(cells)),

@@ -145,10 +145,10 @@ class _Session:
 
     def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
         """Reports each cell that this host cannot run, or can no longer run, once, and returns the others. Raises
-        HostError if there is no other."""
+        HostError if these compare nothing."""
         reasons = left_out(cells, self._bench.cannot_run)
-        measured = {trial.cell for trial in self.trials}
-        reported = {trial.cell for trial in self.trials if trial.status == "skipped"}
+        measured = {trial.cell for trial in self.trials if trial.status != "skipped"}
+        reported = {trial.cell for trial in self.trials} - measured
         for cell in cells:
             if cell.id not in reasons or cell.id in reported:
                 continue

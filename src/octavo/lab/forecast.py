@@ -77,7 +77,7 @@ def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, st
     if history is None:
         return ["smallest difference that can be decided: unknown until this workload has run on this host"]
     rounds = plan.rounds
-    if plan.budget_seconds is not None and plan.last_round != plan.rounds and seconds_a_round > 0:
+    if plan.budget_seconds is not None and seconds_a_round > 0:
         rounds = max(1, int(plan.budget_seconds / seconds_a_round))
         rounds = min(rounds, plan.last_round or rounds)
     heading = (

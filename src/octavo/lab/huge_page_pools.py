@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
@@ -97,7 +97,8 @@ class HugePagePools:
 
     def not_at_once(self, cells: Iterable[Cell]) -> str | None:
         """Why the servers of these cells cannot all run at the same time, or None."""
-        wanted = at_once(self._needs[cell.id] for cell in cells if cell.id in self._needs)
+        # Cells that differed in a knob of the host were not to run together, until those that differ are decided.
+        wanted = at_once(replace(self._needs[cell.id], together="") for cell in cells if cell.id in self._needs)
         for page, pages in wanted.items():
             if self._given_of(page) < pages:
                 pool = self._pools.get(page, "the host has too little memory")

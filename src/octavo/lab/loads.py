@@ -62,7 +62,7 @@ def way_out_of_room(workload: Workload, cells: Collection[Cell], needed: int) ->
     copy = _largest_copy(workload, cells)
     limit, free = human_size(disk_space.limit()), human_size(disk_space.free_bytes())
     limits = f"the cache's limit is {limit}, {free} of disk space is free, and a trial's copy takes {human_size(copy)}"
-    # A run keeps the room that it had at its start.
+    # A run that has trials keeps the room that it had at its first one.
     how = disk_space.how_to_have(needed + copy) or "there is more room than at the start of this run: start another one"
     return f" ({limits}); {how}"
 

@@ -1,11 +1,12 @@
-"""How often a round measures each cell: baselines and controls are repeated if the cells do not fit at once."""
+"""How often a round measures each cell, and the disk space of copies that are there at once: baselines and controls
+are repeated if the cells do not fit at once."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo.errors import HostError
-from octavo.lab.loads import bytes_of_load, room_for_loads
+from octavo.lab.loads import bytes_of_copy, bytes_of_load, room_for_loads
 from octavo.lab.slices import eligibility
 from octavo.plan.cells import Cell, by_condition
 from octavo.plan.model import Plan
@@ -16,10 +17,12 @@ from octavo.workloads.base import Workload
 @dataclass(frozen=True, slots=True)
 class RoundShape:
     """`times`: by cell, how often a round measures it. `uncounted`: cells with huge pages may run in groups that are
-    only known once their servers are built; the baselines of these groups are not in `times`."""
+    only known once their servers are built; the baselines of these groups are not in `times`. `copy_bytes`: the most
+    that the copies of trials take at the same time, in slices one of each cell."""
 
     times: Mapping[str, int]
     uncounted: bool
+    copy_bytes: int
 
 
 def round_shape(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RoundShape:
@@ -30,25 +33,30 @@ def round_shape(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RoundS
     except HostError:  # a cell that does not fit: the run will end with this error
         parts = [list(cells)]
     times: Counter[str] = Counter()
-    uncounted = False
+    uncounted, copied = False, 0
     for part in parts:
         for its in by_condition(part).values():
-            groups, known = _groups(plan, its, workload)
+            groups, known, sliced = _groups(plan, its, workload)
             uncounted = uncounted or not known
-            times.update(cell.id for group in groups for cell in group)
-    return RoundShape(times, uncounted)
+            for group in groups:
+                times.update(cell.id for cell in group)
+                copies = [bytes_of_copy(workload, cell.levels) for cell in group]
+                copied = max(copied, sum(copies) if sliced else max(copies))
+    return RoundShape(times, uncounted, copied)
 
 
-def _groups(plan: Plan, cells: list[Cell], workload: Workload) -> tuple[list[list[Cell]], bool]:
-    """A condition's cells in groups that run at the same time, and whether these groups are known."""
+def _groups(plan: Plan, cells: list[Cell], workload: Workload) -> tuple[list[list[Cell]], bool, bool]:
+    """A condition's cells in groups that are measured together, whether these groups are known, and whether the cells
+    of a group run at the same time."""
     if (
         plan.interleave == "trials"
         or eligibility.why_not(plan, workload, cells)
         or eligibility.not_here(workload, cells, plan.instruments)
     ):
-        return [cells], True
+        return [cells], True, False
     if any(cell.levels.get("huge_pages", "off") != "off" for cell in cells):
-        return [cells], False
+        return [cells], False, True
     if eligibility.not_at_once(plan, workload, cells) is None:
-        return [cells], True
-    return groups_at_once(cells, lambda some: eligibility.not_at_once(plan, workload, some) is None), True
+        return [cells], True, True
+    groups = groups_at_once(cells, lambda some: eligibility.not_at_once(plan, workload, some) is None)
+    return groups, True, len(groups) > 1

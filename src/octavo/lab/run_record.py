@@ -61,11 +61,19 @@ def extended(
     """The plan with this budget and without a limit of its rounds, which is also stored; unchanged without a budget.
 
     `cells` are the stored cells of the run. Raises UsageError when the run has measured for longer already, because a
-    budget includes that; with `retry` there is something to do nevertheless.
+    budget includes that, or has reached the last round of a plan that is analysed once; with `retry` there is something
+    to do nevertheless.
     """
     if budget is None:
         return plan
-    measured = seconds_measured(store.trials(run, metrics=()))
+    trials = [trial for trial in store.trials(run, metrics=()) if trial.status != "skipped"]
+    if not retry and plan.stopping == "fixed" and any(trial.round >= plan.rounds for trial in trials):
+        raise UsageError(
+            f'--budget {budget}: {run} has reached its last round, after which a plan with stopping = "fixed" is '
+            "analysed, and no budget extends it; start a new run with more rounds, or leave --budget out to complete "
+            "this one"
+        )
+    measured = seconds_measured(trials)
     if not retry and parse_duration(budget) <= measured:
         raise UsageError(
             f"--budget {budget}: {run} has measured for {human_duration(measured)}, which a budget includes; give a "

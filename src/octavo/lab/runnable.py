@@ -91,6 +91,8 @@ def left_out(cells: Sequence[Cell], cannot: Callable[[Cell], str | None] = canno
 
 
 def refuse_nothing_left(cells: Sequence[Cell], reasons: Mapping[str, str]) -> None:
-    """Raises HostError when every cell is left out."""
-    if len(reasons) == len(cells):
-        raise HostError(f"no cell of this plan can run on this host: {next(iter(reasons.values()))}")
+    """Raises HostError when every cell is left out, or every one that is compared with a baseline."""
+    compared = [cell for cell in cells if not cell.baseline and not cell.control] or cells
+    if all(cell.id in reasons for cell in compared):
+        which = "cell" if len(reasons) == len(cells) else "compared cell"
+        raise HostError(f"no {which} of this plan can run on this host: {next(iter(reasons.values()))}")

@@ -125,7 +125,8 @@ def _work(
     try:
         workload = workloads.find(plan.workload)
         skipped = left_out(cells, bench.cannot_run)
-        ahead = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
+        able = [cell for cell in cells if cell.id not in skipped]
+        ahead = estimate(plan, able, workload)
         notify(
             Estimated(
                 ahead.prepare_seconds, ahead.trial_seconds, ahead.repeat_seconds, ahead.trials, plan.budget_seconds
@@ -134,11 +135,12 @@ def _work(
         found = check_host(make_directory(octavo_home()), since=since)
         for one in disturbing(found):
             notify(Notice(f"warning: this host may disturb the run: {one}"))
-        bench.prepare_builds(cells)
+        bench.prepare_builds(able)
         _check_same_builds(record, bench.builds)
-        bench.prepare_host(cells)
-        # The parts of a round follow from the disk space at the first session, so that a resumed run has the same ones.
-        bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
+        bench.prepare_host(able)
+        # The parts of a round follow from the disk space at the first trial, so that a resumed run has the same ones.
+        measured = any(trial.status != "skipped" for trial in store.trials(run, metrics=()))
+        bench.room = (measured and record.environment.get("room_bytes")) or room_for_loads(workload, cells)
         environment = environment_of(plan, cells, bench.builds, found)
         names = {build["name"] for build in environment["builds"]}
         environment["builds"] += [build for build in record.environment.get("builds", ()) if build["name"] not in names]

@@ -119,13 +119,14 @@ def _levels_of_cells(
 
 
 def _check_settings(settings: Mapping[str, str], factors: Mapping[str, list[str]]) -> None:
+    chosen = {name.lower(): name for name in factors}
     for name in settings:
         try:
             check_setting(name)
         except UsageError as error:
             raise UsageError(f"[settings]: {error}") from None
-        if PREFIX + name in factors:
-            raise UsageError(f"[settings]: {name} is also the factor {PREFIX}{name}; leave one of them out")
+        if factor := chosen.get(f"{PREFIX}{name}".lower()):
+            raise UsageError(f"[settings]: {name} is also the factor {factor}; leave one of them out")
 
 
 def checked_negative(

@@ -130,7 +130,8 @@ def _filtered(plan: Plan, whole: list[Combination], conditions: Sequence[str]) -
         if here not in with_baseline:
             raise UsageError(f"exclude: the baseline{where} is excluded, but not all cells compared with it")
         if here in compared_before and here not in compared:
-            raise UsageError(f"exclude: no cell is left to compare with the baseline{where}; exclude it too")
+            table = "exclude" if plan.exclude else "include"
+            raise UsageError(f"{table}: no cell is left to compare with the baseline{where}; exclude it too")
     return kept
 
 

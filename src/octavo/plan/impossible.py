@@ -76,7 +76,6 @@ class _Blocks:
 
     fewest: int
     most: int
-    block: str = "data_block"
     multiple: int = 1
     zero: bool = False
 

@@ -10,7 +10,7 @@ from octavo.errors import OctavoError, choices
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
 from octavo.plan.server_settings import setting_factors, settings_of
-from octavo.plan.sizes import Size, flat
+from octavo.plan.sizes import Size, flat, flat_settings
 from octavo.plan.thresholds import Duration, Percentage, Thresholds
 from octavo.units import parse_duration, parse_percentage
 
@@ -31,6 +31,10 @@ def _spell_list(value: object) -> object:
 
 def _flat(value: object) -> object:
     return flat(cast(dict[str, Any], value)) if isinstance(value, dict) else value
+
+
+def _flat_settings(value: object) -> object:
+    return flat_settings(cast(dict[str, Any], value)) if isinstance(value, dict) else value
 
 
 def _check_budget(text: str) -> str:
@@ -79,7 +83,7 @@ class Plan(BaseModel):
     design: Literal["grid", "one-at-a-time"] = "grid"
     baseline: _Combination
     factors: Annotated[dict[str, _Levels], BeforeValidator(_flat)] = Field(default_factory=dict)
-    settings: dict[str, _Level] = Field(default_factory=dict)
+    settings: Annotated[dict[str, _Level], BeforeValidator(_flat_settings)] = Field(default_factory=dict)
     cells: list[_Combination] = Field(default_factory=list)
     include: list[_Match] = Field(default_factory=list)
     exclude: list[_Match] = Field(default_factory=list)
@@ -96,8 +100,9 @@ class Plan(BaseModel):
         return self.threshold_fraction / 2 if self.precision is None else parse_percentage(self.precision)
 
     def settings_at(self, levels: Mapping[str, str]) -> dict[str, str]:
-        """The plan's server settings for a cell with these levels: its settings, and those that are levels."""
-        return {**self.settings, **settings_of(levels)}
+        """The plan's server settings for a cell with these levels: its settings, and those that are levels. Names are
+        in lower case."""
+        return {**{name.lower(): value for name, value in self.settings.items()}, **settings_of(levels)}
 
     @property
     def last_round(self) -> int | None:

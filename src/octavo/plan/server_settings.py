@@ -68,13 +68,13 @@ def setting_factors(names: Iterable[str]) -> dict[str, Factor]:
 
 
 def settings_of(levels: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a cell's levels choose, by the names that the server knows.
+    """The settings that a cell's levels choose, by name in lower case: the server ignores case (guc_name_compare).
 
-    >>> settings_of({"data_block": "8kB", "settings.work_mem": "64MB", "settings.io_method": "as-found"})
+    >>> settings_of({"data_block": "8kB", "settings.Work_Mem": "64MB", "settings.io_method": "as-found"})
     {'work_mem': '64MB'}
     """
     return {
-        name.removeprefix(PREFIX): level
+        name.removeprefix(PREFIX).lower(): level
         for name, level in levels.items()
         if name.startswith(PREFIX) and level != AS_FOUND
     }

@@ -63,11 +63,21 @@ def flat(table: Mapping[str, Any]) -> dict[str, Any]:
     return level
 
 
+def flat_settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of settings, in which those of an extension may be nested in the same way.
+
+    >>> flat_settings({"jit": "off", "auto_explain": {"log_analyze": True}})
+    {'jit': 'off', 'auto_explain.log_analyze': True}
+    """
+    return {name.removeprefix(PREFIX): value for name, value in flat({PREFIX[:-1]: table}).items()}
+
+
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
         if isinstance(value, dict) and isinstance(under, dict):
-            value = {**flat(cast(dict[str, Any], under)), **flat(cast(dict[str, Any], value))}
+            one_level = flat_settings if key == "settings" else flat
+            value = {**one_level(cast(dict[str, Any], under)), **one_level(cast(dict[str, Any], value))}
         merged[key] = value
     return merged

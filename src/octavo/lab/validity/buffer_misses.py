@@ -13,7 +13,9 @@ def judge(evidence: Evidence) -> str | None:
     database: int | None = evidence.facts.get("database_bytes")
     if not looked or reads is None or database is None or evidence.levels.get("cache") != "warm":
         return None
-    if database > parse_size(evidence.levels.get("shared_buffers", "0B")):
+    # With equal memory there are fewer buffers than the level of that name.
+    buffers = evidence.settings.get("shared_buffers") or evidence.levels.get("shared_buffers", "0B")
+    if database > parse_size(buffers):
         return None
     most = evidence.thresholds.most_buffer_misses
     if reads <= parse_percentage(most) * looked:
