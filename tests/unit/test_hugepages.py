@@ -229,6 +229,7 @@ def test_without_smaps_the_peak_is_still_there(tmp_path: Path) -> None:
         # systemd-sysctl reads only sysctl.d.
         ({"etc/sysctl.conf": "vm.nr_hugepages=5\n", "run/systemd/system/x": ""}, None, ""),
         ({"proc/cmdline": "hugepagesz=1G hugepages=2 hugepagesz=2097152 hugepages=9\n"}, 9, "command line"),
+        ({"proc/cmdline": "hugepagesz=1G hugepages=2 default_hugepagesz=2M hugepages=9\n"}, 9, "command line"),
     ],
 )
 def test_what_the_next_boot_sets(tmp_path: Path, files: dict[str, str], pages: int | None, said_by: str) -> None:
