@@ -50,6 +50,9 @@ CHECKPOINT = BUSY | {
 MANAGED: dict[str, Any] = {
     "server.managed": "Amazon RDS or Aurora: parameter group", "host.memory.page_bytes": {"unknown": "elsewhere"},
 }  # fmt: skip
+ELSEWHERE = {
+    name: {"unknown": "the server runs on another host"} for name in ("host.process.count", "host.huge.pools")
+}  # fmt: skip
 MUCH_WAL = {"server.wal.bytes": 200_000 * GB}
 SMALL_READS = {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "setting.io_combine_limit": 8 * kB}
 TWICE = {

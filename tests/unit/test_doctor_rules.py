@@ -10,6 +10,7 @@ from tests.unit.doctor_facts import (
     BUSY,
     CHECKPOINT,
     EBS,
+    ELSEWHERE,
     GB,
     GOOGLE,
     IDLE_LIVE,
@@ -203,6 +204,10 @@ from octavo.doctor.rules import RULES
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=20, free=2)], "setting.max_connections": 5}, "ok"),
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.huge_pages": "off"}, "warning"),
         ("huge-pages", SMALL_PAGES | {"host.machine": "s390x"}, "unknown"),
+        ("huge-pages", SMALL_PAGES | ELSEWHERE, "unknown"),
+        ("huge-pages", ELSEWHERE, "ok"),  # huge_pages_status
+        ("huge-pages", {"setting.huge_pages_status": {"unknown": "not read"},
+                        "host.process.huge_bytes": {"absent": "the server does not run"}}, "not applicable"),
         ("huge-pages-pool", {}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=17000, free=0, reserved=0)],
                              "setting.shared_memory_size_in_huge_pages": 16898}, "warning"),
