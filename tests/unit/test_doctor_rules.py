@@ -215,6 +215,11 @@ from octavo.doctor.rules import RULES
                              "setting.shared_memory_size_in_huge_pages": 16897}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=20000, free=3100)]}, "note"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)]}, "warning"),
+        # Made larger for the next start.
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)],
+                             "server.pending_restart": ["shared_buffers"]}, "ok"),
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)], "server.pending_restart": ["port"]},
+         "warning"),
         # The pool is the machine's, not the control group's.
         ("huge-pages-pool", {"host.huge.pools": [pool(total=18000, free=1100)],
                              "host.memory.group_limit_bytes": 8 * GB}, "ok"),

@@ -6,6 +6,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.doctor.lines import on_the_host
 from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
+from octavo.hugepages.needed import unsettled
 from octavo.units import human_size
 
 _MUCH, _SOME = 0.10, 0.03
@@ -35,6 +36,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     share = idle / asked.whole("host.memory.total_bytes")  # whatever a control group may have of it
     if share < _SOME:
         return Ok(f"{seen}; {wanted.needed:,} needed")
+    if waiting := unsettled(asked.words_or_none("server.pending_restart") or ()):
+        return Ok(f"{seen}; settings that wait for a restart may need them ({', '.join(waiting)})")
     keep = pool.total - pool.available
     return Finding(
         "warning" if share >= _MUCH else "note",
@@ -55,7 +58,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "huge-pages-pool",
     "Does the pool have the huge pages that the server needs, and not many more?",
-    "a restart would lack pages, or 3 % of the memory or more are unused huge pages (10 %: a warning)",
+    "a restart would lack pages, or 3 % of the memory or more are unused huge pages (10 %: a warning) and no setting "
+    "waits for a restart that may need them",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst; PostgreSQL's manual, shared_memory_size_in_huge_pages",
     _judge,
     ("huge page",),
