@@ -67,8 +67,8 @@ def pool(page: int = 2 * MB, total: int = 0, free: int = 0, reserved: int = 0, n
     }  # fmt: skip
 
 
-def group(limit: int, used: int = 0, *, reservations: bool = False, page: int = 2 * MB) -> Any:
-    return {"page_bytes": page, "group": "/sys/fs/cgroup/x", "name": "hugetlb.2MB.max", "limit_bytes": limit,
+def group(limit: int, used: int = 0, *, reservations: bool = False, page: int = 2 * MB, name: str = "x") -> Any:
+    return {"page_bytes": page, "group": f"/sys/fs/cgroup/{name}", "name": "hugetlb.2MB.max", "limit_bytes": limit,
             "used_bytes": used, "reservations": reservations}  # fmt: skip
 
 

@@ -164,6 +164,14 @@ def test_a_group_gets_room_for_the_server_beside_what_others_use() -> None:
     assert lines[-1].startswith(f"echo {16896 * 2 * MB + 2 * GB} > /sys/fs/cgroup/x/hugetlb.2MB.max")
 
 
+def test_the_name_of_a_group_is_one_word_for_the_shell() -> None:
+    """systemd escapes a - in a unit's name as \\x2d, and a user may give a group of his own any name."""
+    limits = [group(34 * GB, 2 * GB, name=r"a\x2db.slice/$(id)")]
+    pools = [pool(total=40000, free=39000)]
+    lines = fix("huge-pages-group", SMALL_PAGES | {"host.huge.group_limits": limits, "host.huge.pools": pools})
+    assert r" > '/sys/fs/cgroup/a\x2db.slice/$(id)/hugetlb.2MB.max'" in lines[-1]
+
+
 def test_a_node_gets_its_pages_before_another_loses_them() -> None:
     file = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
     assert fix("huge-pages-nodes", {"host.huge.pools": [pool(total=17_001, nodes=(17_001, 0))]}) == [
