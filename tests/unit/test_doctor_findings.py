@@ -122,13 +122,25 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found[2:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
 
 
+def test_pages_of_another_size_are_taken_now_and_at_boot() -> None:
+    """Their number has no sysctl, and a restart alone would not find them."""
+    lines = fix("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB)], "setting.huge_page_size": GB,
+                                             "setting.shared_memory_size_in_huge_pages": 34})  # fmt: skip
+    file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
+    assert lines[0] == f"echo 34 > {file}"
+    assert lines[1] == "# for the next boot, on the kernel's command line: hugepagesz=1G hugepages=34"
+    assert lines[2].startswith(f"cat {file}   # restart only when it prints 34:")
+
+
 def test_a_server_whose_small_pages_take_the_memory_is_stopped_first() -> None:
     """The kernel would evict the page cache and swap for a pool of 33 GB where 32 GB are available."""
     small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.memory.available_bytes": 32 * GB}
     lines = fix("huge-pages", small)
-    assert lines[0] == "# first stop the server: the pool takes 33 GB more, and while it runs 32 GB are available"
-    assert lines[1].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
-    assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[1]
+    assert lines[0] == "ALTER SYSTEM SET huge_pages = 'on';"  # while it runs
+    assert lines[1] == "# then stop the server: the pool takes 33 GB more, and while it runs 32 GB are available"
+    assert lines[2].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
+    assert lines[3].startswith("cat ") and len(lines) == 4
+    assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[2]
 
 
 def test_a_container_is_told_what_its_host_has_to_do() -> None:

@@ -27,17 +27,21 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     told = advise(pool, wanted.needed, wanted.held, server, wanted.default, asked.whole("host.memory.total_bytes"))
     if not told["fits_memory"]:
         return (f"# {wanted.needed:,} pages are more than nine tenths of the memory: lower shared_buffers first",)
-    boot = (
-        [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]]
-        or [f"# on the kernel's command line: {told['kernel_command_line']}"]
-    )  # fmt: skip
+    pages, file = told["pool_pages"], told["sysfs"]
+    now = [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]] or [
+        f"echo {pages} > {file}",
+        f"# for the next boot, on the kernel's command line: {told['kernel_command_line']}",
+    ]
+    stop, sets = _stop_first(asked, wanted), settings(pool.page, server, wanted.default)
     return (
+        *(sets if stop else ()),  # while there is a server for ALTER SYSTEM
         *on_the_host(asked),
-        *_stop_first(asked, wanted),
-        *boot,
-        f"cat {told['sysfs']}   # restart only when it prints {told['pool_pages']}: with fewer pages it does not start",
+        *stop,
+        *now,
+        f"cat {file}   # restart only when it prints {pages}: with fewer pages it does not start. For another server "
+        "on this host run octavo doctor again then",
         *_pod(asked, wanted),
-        *settings(pool.page, server, wanted.default),
+        *(() if stop else sets),
     )
 
 
@@ -51,7 +55,7 @@ def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
     if available is None or more <= room_for_pool(available, asked.whole("host.memory.total_bytes")):
         return ()
     return (
-        f"# first stop the server: the pool takes {human_size(more)} more, and while it runs {human_size(available)} "
+        f"# then stop the server: the pool takes {human_size(more)} more, and while it runs {human_size(available)} "
         "are available",
     )
 
