@@ -37,7 +37,11 @@ def print_apply(document: dict[str, Any], screen: "Console") -> None:
     """Prints requested and allocated pages, with the names of /proc/meminfo."""
     size = human_size(document["page_bytes"])
     if document["asked_pages"] == 0:
-        print(f"nothing to do: {document['needed_pages']} pages of {size} are available for the server")
+        _say(
+            screen,
+            f"nothing to do: {document['needed_pages']} pages of {size} are available for the server, unless another "
+            "one that is stopped now takes them first",
+        )
     else:
         kept = document["surplus_kept_pages"]
         surplus = f", {kept} of them surplus pages that are now kept" if kept else ""
