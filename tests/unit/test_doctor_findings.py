@@ -341,7 +341,18 @@ def test_limits_of_requests_are_set_not_reset() -> None:
     )
     assert fix("scan-requests", SMALL_READS)[0] == "ALTER SYSTEM SET io_combine_limit = '128kB';"
     few = SMALL_READS | {"setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB}
-    assert "ALTER SYSTEM SET shared_buffers = '25MB';" in fix("scan-requests", few)
+    assert "ALTER SYSTEM SET shared_buffers = '30MB';" in fix("scan-requests", few)  # 200 connections and 40 more
+
+
+def test_the_buffers_that_a_backend_may_pin_are_a_share_of_every_process() -> None:
+    """PostgreSQL 18 with the defaults: MaxBackends is 136, and there are 38 auxiliary processes."""
+    defaults = {
+        "setting.max_connections": 100, "setting.autovacuum_worker_slots": 16, "setting.max_worker_processes": 8,
+        "setting.max_wal_senders": 10, "setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB,
+    }  # fmt: skip
+    found = result("scan-requests", SMALL_READS | defaults)
+    assert found.text.endswith("a backend may pin 94.2 kB of buffers")  # 16 MB / 174
+    assert fix("scan-requests", SMALL_READS | defaults)[-2] == "ALTER SYSTEM SET shared_buffers = '22MB';"
 
 
 def test_a_server_starts_with_its_larger_wal_segments() -> None:
