@@ -75,6 +75,9 @@ from tests.unit.doctor_facts import (
         ("oom", {"host.memory.group_limit_bytes": 64 * GB, "host.process.postmaster_oom_adj": 0, "host.oom.first": {
             "value": {"name": "java", "pid": 7, "score": 900, "whose": "other", "postmaster_score": 1}}},
          "available. When the group reaches its limit, one of its processes is killed"),
+        # A burstable pod may have up to 999, and pods without requests 1000.
+        ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 950, "host.container": "Kubernetes"},
+         "its processes are among the first that are killed when"),
         # Images have no unused space of their blocks: they cannot be more than all of the WAL.
         ("full-page-images", {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**8},
          "up to 6 GB a day are images of 8 kB"),
