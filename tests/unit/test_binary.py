@@ -111,6 +111,8 @@ def test_helpers_that_nothing_calls_change_no_verdict(tmp_path: Path) -> None:
         ),
         (b"GCC: (GNU) 7.3.1 20180303 (Red Hat 7.3.1-5)\0GCC: (GNU) 11.1.0\0", (7, 3), "GCC 7.3 does not outline"),
         (b"Debian clang version 14.0.6\0", None, "GCC outlines by default since 10.1"),
+        # crt1.o is of the GCC that glibc was built with.
+        (b"GCC: (Debian 12.2.0-14) 12.2.0\0Debian clang version 11.0.1-2\0", None, "GCC outlines by default since"),
     ],
 )
 def test_a_verdict_knows_when_gcc_began_to_outline(
