@@ -103,6 +103,15 @@ def test_a_server_starts_again_on_the_pages_that_it_has(own: int, result: str) -
     assert verify._restart(situation)["result"] == result
 
 
+@pytest.mark.parametrize(
+    ("now", "pending", "result"),
+    [("on", (), "ok"), ("off", (), "bad"), ("try", (), "note"), ("on", ("huge_pages",), "note")],
+)
+def test_a_setting_that_the_next_start_changes_is_not_ok(now: str, pending: tuple[str, ...], result: str) -> None:
+    situation: Any = SimpleNamespace(server=server(huge_pages=now, pending=pending))
+    assert verify._setting(situation)["result"] == result
+
+
 def test_what_a_running_server_needs_is_counted_for_every_size() -> None:
     row = {
         "version": "18.6 (Debian 18.6-1)", "shared_memory": 150 * MB, "in_huge_pages": 75, "shared_buffers": 128 * MB,
