@@ -124,7 +124,7 @@ def test_a_rule_is_explained() -> None:
         (("--pgdata", "/proc"), "is not a data directory; before initdb: .* octavo doctor --before-start"),
         (("--facts", "/nowhere"), "cannot be read"),
         (("--before-start", "--shared-buffers", "many"), "--shared-buffers: 'many' is not a size"),
-        (("--interval", "soon", "--facts", PAGES), "--interval: 'soon' is not a duration"),
+        (("--interval", "soon", "--dsn", ""), "--interval: 'soon' is not a duration"),
     ],
 )
 def test_what_cannot_be_is_said(arguments: tuple[str, ...], said: str) -> None:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 _MOST_OF_A_CORE = 0.01
 # Options that have an effect together with these.
-_USED_WITH = {"explain": {"format"}, "compare": {"format"}, "watch": {"dsn", "hosts", "format"}}
+_SHOWN = {"fail_on", "format", "verbose"}
+_USED_WITH = {
+    "explain": {"format"}, "compare": {"format"}, "watch": {"dsn", "hosts", "format"}, "facts": _SHOWN,
+    "binary": _SHOWN, "before_start": {"shared_buffers", *_SHOWN},
+}  # fmt: skip
 
 
 class DoctorFormat(StrEnum):
