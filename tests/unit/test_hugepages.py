@@ -13,17 +13,19 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from tests.unit.planted import plant
 
 from octavo.errors import HostError
 from octavo.host import children
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
-from octavo.hugepages import needed, postmaster_memory, stopped, verify
+from octavo.hugepages import needed, plan, postmaster_memory, stopped, verify
 from octavo.hugepages.advice import advise
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState, default_page, read_pool, read_pools
+from octavo.hugepages.render import print_plan
 
 KB, MB, GB = 1024, 1024**2, 1024**3
 
@@ -273,6 +275,21 @@ def test_the_advice_names_the_size_where_it_is_not_the_default() -> None:
     assert large["postgresql_conf"] == ["huge_pages = on", "huge_page_size = 1GB"]
     assert large["boot_only"] and not small["boot_only"]
     assert os.path.basename(small["sysfs"]) == "nr_hugepages"  # noqa: PTH119
+
+
+def test_nothing_is_advised_for_a_host_that_is_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its memory and the users of its pools are not this host's."""
+    pool = PoolState(2 * MB, 10, 0, 0, 0, 0)
+    there = server(running=True, unseen="the server runs on another host", pending=("shared_buffers",))
+    situation: Any = SimpleNamespace(
+        server=there, seen=None, page=2 * MB, default=2 * MB, pools=[pool], own=Mock(return_value=0)
+    )
+    found = plan.document(situation, None)
+    assert (found["advice"], found["page_tables"]) == ([], None)
+    assert [one["limit"] for one in found["limits"]] == ["pending restart"]
+    print_plan(found, Console())
+    said = capsys.readouterr().out
+    assert "72" in said and "pool to set" not in said and "nr_hugepages" not in said
 
 
 def test_the_advice_undoes_a_huge_page_size_that_is_not_meant() -> None:

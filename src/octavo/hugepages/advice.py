@@ -22,7 +22,7 @@ FAILURES = {
     "huge_pages_status (17 and later) or octavo hugepages verify",
 }
 EITHER = (
-    "either way, reaching the limit of a hugetlb cgroup when a page is first touched kills the server by SIGBUS; if a "
+    "reaching the limit of a hugetlb cgroup when a page is first touched kills the server by SIGBUS; if a "
     "read fills the page, the read is short and PostgreSQL reports a block that it could not read completely"
 )
 # A boot that takes more than this share of memory for one pool leaves a machine that may not come up.

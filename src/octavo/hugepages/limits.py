@@ -48,7 +48,7 @@ def find_limits(
     found = [
         *_shared_memory_type(server),
         *_page_size(server, pool, root),
-        *_pending(server),
+        *pending(server),
         *_group(server, pool, needed, own, root),
         *_memory(pool, needed, own, root),
         *_overcommit(pool, needed, own, root),
@@ -91,7 +91,8 @@ def _page_size(server: ServerPages | None, pool: PoolState, root: Path) -> list[
     ]
 
 
-def _pending(server: ServerPages | None) -> list[Limit]:
+def pending(server: ServerPages | None) -> list[Limit]:
+    """The finding for settings that wait for a restart and may change the need."""
     if server is None or not server.unsettled:
         return []
     return [

@@ -8,7 +8,7 @@ from typing import Any
 from octavo.errors import HostError, UsageError
 from octavo.hugepages import savings
 from octavo.hugepages.advice import EITHER, FAILURES, advise
-from octavo.hugepages.limits import find_limits
+from octavo.hugepages.limits import find_limits, pending
 from octavo.hugepages.needed import ServerPages, server_of
 from octavo.hugepages.pool import PoolState, default_page, meminfo, read_pools
 from octavo.hugepages.postmaster_memory import PostmasterMemory, read_postmaster
@@ -73,6 +73,7 @@ def held(server: ServerPages | None, seen: PostmasterMemory | None, page: int, d
 def document(situation: Situation, connections: int | None) -> dict[str, Any]:
     """The complete document of `octavo hugepages plan`. Sizes in bytes, numbers in pages."""
     server, seen, page = situation.server, situation.seen, situation.page
+    # Of another host neither the memory and its pages are known, nor who uses the pools.
     elsewhere = server is not None and server.running and server.postmaster is None
     return {
         "schema_version": SCHEMA_VERSION,
@@ -84,11 +85,12 @@ def document(situation: Situation, connections: int | None) -> dict[str, Any]:
         "needed": [_needed(situation, pool) for pool in situation.pools] if server else [],
         "pools": [pool.as_dict() for pool in situation.pools],
         "seen": seen.as_dict(server.pages[page], page) if seen and server else None,
-        "page_tables": _page_tables(situation, connections) if server else None,
+        "page_tables": _page_tables(situation, connections) if server and not elsewhere else None,
         "limits": [
-            one.as_dict() for one in find_limits(server, situation.pool(), situation.own(page))
-        ] if not elsewhere else [],
-        "advice": [_advice(situation, pool) for pool in situation.pools] if server else [],
+            one.as_dict()
+            for one in (pending(server) if elsewhere else find_limits(server, situation.pool(), situation.own(page)))
+        ],
+        "advice": [_advice(situation, pool) for pool in situation.pools] if server and not elsewhere else [],
         "huge_pages": {**FAILURES, "either": EITHER},
     }  # fmt: skip
 
