@@ -18,6 +18,7 @@ IDLE_LIVE: dict[str, Any] = {
     "live.device.writes_per_second": 10.0, "live.device.written_bytes_per_second": 1.0 * MB,
     "live.server.reads_per_second": 100.0, "live.server.read_bytes_per_second": 800.0 * kB,
     "live.server.fetched_bytes_per_second": 800.0 * kB, "live.swapped_pages_per_second": 0.0,
+    "live.server.long_transactions": False,
 }  # fmt: skip
 AMPLIFIED = IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB, "host.memory.page_bytes": 64 * kB}
 PREDICTED: dict[str, Any] = {
@@ -41,7 +42,7 @@ RAID: dict[str, Any] = {
 SPOILT = IDLE_LIVE | {
     "host.device.readahead_bytes": 8 * MB, "live.server.fetched_bytes_per_second": 9.0 * MB,
     "live.server.scan_bytes_per_second": 0.0, "live.server.base_backups": 0,
-    "live.server.temporary_bytes_per_second": 0.0, "live.server.long_transactions": False,
+    "live.server.temporary_bytes_per_second": 0.0,
 }  # fmt: skip
 CHECKPOINT = BUSY | {
     "setting.checkpoint_completion_target": 0.9, "live.server.checkpoint_bytes_per_second": 20.0 * MB,

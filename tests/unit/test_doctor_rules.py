@@ -58,6 +58,7 @@ from octavo.doctor.rules import RULES
         ("read-amplification", AMPLIFIED | {"live.server.temporary_bytes_per_second": 1.0 * MB}, "warning"),
         # The reads of a transaction are counted when it ends.
         ("read-amplification", AMPLIFIED | {"live.seconds": 2.0, "live.server.long_transactions": True}, "unknown"),
+        ("read-amplification", AMPLIFIED | {"live.server.long_transactions": {"unknown": "pg_monitor"}}, "unknown"),
         # Without it the kernel reads one page at a time, for an I/O worker as well.
         ("readahead", {"host.device.readahead_bytes": 0}, "warning"),
         ("readahead", {"host.device.readahead_bytes": 32 * kB, "host.memory.page_bytes": 64 * kB}, "warning"),
