@@ -135,6 +135,12 @@ def test_pages_of_another_size_are_taken_now_and_at_boot() -> None:
     assert lines[2].startswith(f"cat {file}   # restart only when it prints 34:")
 
 
+def test_no_pool_is_advised_that_another_one_has_no_room_for() -> None:
+    both = SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB, 100, 0)]}
+    (line,) = fix("huge-pages", both)
+    assert line.startswith("# 16,896 pages are more than nine tenths of the memory without the pools of other sizes")
+
+
 def test_a_server_whose_small_pages_take_the_memory_is_stopped_first() -> None:
     """The kernel would evict the page cache and swap for a pool of 33 GB where 32 GB are available."""
     small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.memory.available_bytes": 32 * GB}

@@ -308,6 +308,21 @@ def test_what_does_not_fit_the_memory_is_no_advice_for_the_boot() -> None:
     assert (found["fits_memory"], found["sysctl"], found["kernel_command_line"]) == (False, [], None)
 
 
+@pytest.mark.parametrize(("own", "fits"), [(0, False), (20, True)])
+def test_pools_of_other_sizes_leave_less_for_the_boot(own: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 pages of 1 GB of 24: together with 8 GB more the machine might not boot, unless the server leaves them."""
+
+    def held(page: int) -> int:
+        return own if page == GB else 0
+
+    monkeypatch.setattr(plan, "meminfo", Mock(return_value=24 * GB))
+    small, large = PoolState(2 * MB, 0, 0, 0, 0, 0), PoolState(GB, 20, 0, 0, 0, 0)
+    situation: Any = SimpleNamespace(
+        server=server(pages={2 * MB: 4096}), pools=[small, large], default=2 * MB, own=held
+    )
+    assert plan._advice(situation, small)["fits_memory"] == fits
+
+
 def test_the_published_listing_of_1_gb_pages_is_66_pages_for_64_gb() -> None:
     """Total 100, Free 97, Rsvd 63 (Percona, "Benchmark PostgreSQL With Linux HugePages", 2018).
 

@@ -1,6 +1,6 @@
 """The lines that give a server its huge pages: the advice of `octavo hugepages plan`, from facts."""
 
-from octavo.doctor.amounts import HugePages, shared_memory
+from octavo.doctor.amounts import HugePages, pools, shared_memory
 from octavo.doctor.facts import RuleFacts
 from octavo.doctor.lines import Line, on_the_host
 from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
@@ -24,9 +24,14 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
         max_connections=asked.whole_or_none("setting.max_connections") or 0,
         pages={pool.page: wanted.needed},
     )
-    told = advise(pool, wanted.needed, wanted.held, server, wanted.default, asked.whole("host.memory.total_bytes"))
+    others = sum(one.total * one.page for one in pools(asked) if one.page != pool.page)
+    memory = asked.whole("host.memory.total_bytes") - others
+    told = advise(pool, wanted.needed, wanted.held, server, wanted.default, memory)
     if not told["fits_memory"]:
-        return (f"# {wanted.needed:,} pages are more than nine tenths of the memory: lower shared_buffers first",)
+        return (
+            f"# {wanted.needed:,} pages are more than nine tenths of the memory without the pools of other sizes: "
+            "lower shared_buffers, or reduce those, first",
+        )
     pages, file = told["pool_pages"], told["sysfs"]
     now = [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]] or [
         f"echo {pages} > {file}",

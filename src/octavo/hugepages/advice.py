@@ -32,8 +32,8 @@ _MOST_OF_MEMORY = 0.9
 def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default: int, memory: int) -> dict[str, Any]:
     """The lines for one page size, so that the server gets `needed` pages, of which it holds `own` now.
 
-    A larger pool is not reduced, because its free pages may be for others. More than nine tenths of `memory`, in bytes,
-    is never advised, because at boot the kernel allocates all that it can.
+    A larger pool is not reduced, because its free pages may be for others. More than nine tenths of `memory`, in bytes
+    and without the pools of other sizes, is never advised, because at boot the kernel allocates all that it can.
     """
     page, target = pool.page, pool.target(needed, own)
     pages = max(target, pool.persistent)

@@ -114,7 +114,8 @@ def _advice(situation: Situation, pool: PoolState) -> dict[str, Any]:
     server = situation.server
     assert server is not None
     needed, own = server.pages[pool.page], situation.own(pool.page)
-    return advise(pool, needed, own, server, situation.default, meminfo("MemTotal"))
+    others = sum((one.total - situation.own(one.page)) * one.page for one in situation.pools if one is not pool)
+    return advise(pool, needed, own, server, situation.default, meminfo("MemTotal") - others)
 
 
 def _page_tables(situation: Situation, connections: int | None) -> dict[str, Any]:

@@ -156,8 +156,9 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     if not chosen["fits_memory"]:
         _say(
             screen,
-            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than 90 % of this machine's memory; "
-            "the kernel would allocate as many as it can, and the machine might not boot.",
+            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than 90 % of this machine's memory "
+            "without the pools of other sizes; the kernel would allocate as many as it can, and the machine might not "
+            "boot.",
         )
     elif chosen["sysctl"]:
         print(f"at boot, in {SYSCTL_FILE}:")
