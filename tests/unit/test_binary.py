@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.tools import needs
 from tests.unit.elf_files import CASAL, ENTRY, LDADDAL, LDR, NOP, RET, X86_64, call, elf, helper, words
+from typer.testing import CliRunner
 
 from octavo.binary.core_types import ElfReport
 from octavo.binary.listing import document, lines
@@ -308,3 +309,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == HostError.exit_code and "no LSE" in text
     with pytest.raises(HostError, match="No such file"):
         call_command(str(tmp_path / "nothing"), capsys=capsys)
+
+
+def test_the_listing_says_what_it_could_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(elf(NEVER_CODE))
+    (tmp_path / "b").write_bytes(elf(NEVER_CODE)[:100])
+    ran = CliRunner().invoke(app, ["binary", str(tmp_path), "--format", "objdump"])
+    assert (ran.exit_code, ran.stdout) == (0, f"{tmp_path}/a:\n{NEVER}")
+    assert ran.stderr.startswith(f"octavo: {tmp_path}/b ")
