@@ -139,6 +139,20 @@ def test_more_than_the_memory_is_not_even_tried(kernel: Kernel) -> None:
     assert kernel.total == 10
 
 
+@pytest.mark.parametrize(("committed", "refused"), [(980_000, False), (990_000, True)])
+def test_a_pool_that_lowers_the_commit_limit_below_what_is_committed_is_refused(
+    kernel: Kernel, committed: int, refused: bool
+) -> None:
+    """Under vm.overcommit_memory = 2 every allocation on the machine would fail."""
+    strict = {"proc/sys/vm/overcommit_memory": "2\n", "proc/sys/vm/overcommit_ratio": "50\n"}
+    plant(kernel.root, strict | meminfo(CommitLimit=1_000_000, Committed_AS=committed))
+    with (
+        pytest.raises(HostError, match=r"lowers CommitLimit.*raise vm\.overcommit_ratio") if refused else nullcontext()
+    ):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert kernel.total == (10 if refused else 26)
+
+
 def test_a_boot_has_put_it_back(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     kernel.write(KernelValue(kernel.file), "0")

@@ -17,6 +17,7 @@ from octavo.host.kernel_value import KernelValue
 from octavo.host.lock import host_lock
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
+from octavo.hugepages.limits import overcommit
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, meminfo, memory_to_take, pool_file, read_pool
 from octavo.units import human_size
 
@@ -41,6 +42,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
         if short == 0:  # enlarged meanwhile, perhaps for another server: the target would take its pages
             return _document(before, before, needed, 0)
         _check_memory(before.to_allocate(needed, own) * page, root)
+        _check_overcommit(before, needed, own, root)
         target = before.target(needed, own)
         entry: Entry = {
             "id": uuid.uuid4().hex, "path": str(file), "found": str(before.persistent), "set": str(target),
@@ -167,6 +169,14 @@ def _check_memory(more: int, root: Path) -> None:
             f"{human_size(more)} more in huge pages are needed and {human_size(there)} of memory can be taken; "
             f"{MORE_MEMORY}"
         )
+
+
+def _check_overcommit(pool: PoolState, needed: int, own: int, root: Path) -> None:
+    for one in overcommit(pool, needed, own, root):
+        if one.severity == "error":
+            raise HostError(
+                f"{one.found}; {one.consequence}: allocations would fail; {one.fix}, or stop the server first"
+            )
 
 
 def _why_fewer(page: int, root: Path) -> str:

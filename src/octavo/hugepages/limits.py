@@ -51,7 +51,7 @@ def find_limits(
         *pending(server),
         *_group(server, pool, needed, own, root),
         *_memory(pool, needed, own, root),
-        *_overcommit(pool, needed, own, root),
+        *overcommit(pool, needed, own, root),
         *_container(pool, needed, root, environment),
         *_transparent(root),
         _memlock(root),
@@ -173,7 +173,8 @@ def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[L
     ]
 
 
-def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+def overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+    """The finding for strict accounting of allocations; an error where the pool would make them fail at once."""
     mode = _text(root / "proc/sys/vm/overcommit_memory")
     more = pool.to_allocate(needed, own) * pool.page if needed is not None else 0
     if mode != "2" or not more:
