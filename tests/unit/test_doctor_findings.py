@@ -150,6 +150,12 @@ def test_a_server_whose_small_pages_take_the_memory_is_stopped_first() -> None:
     assert lines[2].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
     assert lines[3].startswith("cat ") and len(lines) == 4
     assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[2]
+    # 90 % of the pool is subtracted from CommitLimit under vm.overcommit_memory = 2.
+    strict = {"host.memory.commit_limit_bytes": 60 * GB, "host.memory.committed_bytes": 50 * GB}
+    much = SMALL_PAGES | {"host.huge.pools": [pool()], **strict}
+    assert fix("huge-pages", much)[1].endswith("while it runs CommitLimit would fall below Committed_AS")
+    assert fix("huge-pages", much | {"host.memory.committed_bytes": 30 * GB})[0] == lines[2]
+    assert fix("huge-pages", much | {"host.memory.overcommit": 0})[0] == lines[2]
 
 
 def test_a_container_is_told_what_its_host_has_to_do() -> None:

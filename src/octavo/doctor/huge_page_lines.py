@@ -9,6 +9,8 @@ from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import room_for_pool
 from octavo.units import human_size
 
+_STRICT = 2  # vm.overcommit_memory
+
 
 def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     """The exact lines, and where to write them."""
@@ -51,18 +53,29 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
 
 
 def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
-    """A comment where the running host has not the memory for more pages, as the server's small ones are still there.
+    """A comment where the running host has not the memory for more pages, as the server's small ones are still there,
+    or where strict accounting would then refuse every allocation.
 
     The kernel would evict the page cache and swap while it tries (limits of `octavo hugepages plan`).
     """
-    pool, available = wanted.pool, asked.whole_or_none("host.memory.available_bytes")
-    more = pool.to_allocate(wanted.needed, wanted.held) * pool.page
-    if available is None or more <= room_for_pool(available, asked.whole("host.memory.total_bytes")):
+    more = wanted.pool.to_allocate(wanted.needed, wanted.held) * wanted.pool.page
+    available = asked.whole_or_none("host.memory.available_bytes")
+    if available is not None and more > room_for_pool(available, asked.whole("host.memory.total_bytes")):
+        why = f"{human_size(available)} are available"
+    elif more and _is_refused(asked, more):
+        why = "CommitLimit would fall below Committed_AS"
+    else:
         return ()
-    return (
-        f"# then stop the server: the pool takes {human_size(more)} more, and while it runs {human_size(available)} "
-        "are available",
-    )
+    return (f"# then stop the server: the pool takes {human_size(more)} more, and while it runs {why}",)
+
+
+def _is_refused(asked: RuleFacts, more: int) -> bool:
+    """Whether CommitLimit, which the pool lowers, would be less than what is committed (vm_commit_limit())."""
+    names = ("commit_limit_bytes", "committed_bytes", "overcommit_ratio")
+    limit, committed, ratio = (asked.whole_or_none(f"host.memory.{name}") for name in names)
+    if asked.whole_or_none("host.memory.overcommit") != _STRICT or limit is None or committed is None:
+        return False
+    return limit - more * (ratio or 0) // 100 < committed
 
 
 def _pod(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
