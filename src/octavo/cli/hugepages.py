@@ -103,8 +103,8 @@ def verify(
 ) -> None:
     """Check that a server uses huge pages, now and after a restart.
 
-    It only reads, and also shows what octavo doctor finds about huge pages. Exit code 1 if the server does not use
-    them. Without --dsn: libpq's default server.
+    It only reads, and also shows what octavo doctor finds about huge pages. Exit code 1 if a check is bad. Without
+    --dsn: libpq's default server.
 
     Example: octavo hugepages verify --dsn 'host=/run/postgresql'
     """
