@@ -125,6 +125,17 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found[2:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
 
 
+@pytest.mark.parametrize(
+    ("said_by", "again"), [("/etc/sysctl.d/99-sysctl.conf", True), ("/etc/sysctl.d/50-x.conf", False)]
+)
+def test_a_file_that_replaces_the_number_at_boot_is_mentioned(said_by: str, again: bool) -> None:
+    """With huge_pages = on and its number the server would not start after a boot."""
+    at_boot = {"host.huge.at_boot": [{"page_bytes": 2 * MB, "pages": 100, "said_by": said_by}]}
+    line = f"# and the same in {said_by}, which is read after it at boot"
+    assert (line in fix("huge-pages-boot", at_boot)) == again
+    assert (line in fix("huge-pages-pool", at_boot | {"host.huge.pools": [pool(total=30000, free=13100)]})) == again
+
+
 def test_pages_of_another_size_are_taken_now_and_at_boot() -> None:
     """Their number has no sysctl, and a restart alone would not find them."""
     lines = fix("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB)], "setting.huge_page_size": GB,

@@ -4,6 +4,7 @@ from octavo.doctor.amounts import HugePages, pools, shared_memory
 from octavo.doctor.facts import RuleFacts
 from octavo.doctor.lines import Line, on_the_host
 from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
+from octavo.hugepages.boot import is_read_after
 from octavo.hugepages.limits import kubernetes_resource
 from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import room_for_pool
@@ -35,10 +36,14 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
             "lower shared_buffers, or reduce those, first",
         )
     pages, file = told["pool_pages"], told["sysfs"]
-    now = [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]] or [
-        f"echo {pages} > {file}",
-        f"# for the next boot, on the kernel's command line: {told['kernel_command_line']}",
-    ]
+    now = (
+        sysctl_lines(asked, pool.page, pages)
+        if told["sysctl"]
+        else [
+            f"echo {pages} > {file}",
+            f"# for the next boot, on the kernel's command line: {told['kernel_command_line']}",
+        ]
+    )
     stop, sets = _stop_first(asked, wanted), settings(pool.page, server, wanted.default)
     return (
         *(sets if stop else ()),  # while there is a server for ALTER SYSTEM
@@ -50,6 +55,20 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
         *_pod(asked, wanted),
         *(() if stop else sets),
     )
+
+
+def sysctl_lines(asked: RuleFacts, page: int, pages: int) -> list[str]:
+    """The number of pages of the default size, now and at boot: also in the file that would replace it at boot."""
+    rows = asked.rows("host.huge.at_boot") if asked.has("host.huge.at_boot") else []
+    again = [str(one["said_by"]) for one in rows if one["page_bytes"] == page]
+    return [
+        f"echo 'vm.nr_hugepages = {pages}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}",
+        *(
+            f"# and the same in {one}, which is read after it at boot"
+            for one in again
+            if is_read_after(one, SYSCTL_FILE)
+        ),
+    ]
 
 
 def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:

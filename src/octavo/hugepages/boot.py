@@ -44,6 +44,15 @@ def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
     return found
 
 
+def is_read_after(said_by: str, file: str) -> bool:
+    """Whether what a setting comes from is a sysctl file whose value replaces that of another file at boot.
+
+    >>> [is_read_after(by, "/etc/sysctl.d/60-x.conf") for by in ("/etc/sysctl.conf", "/run/sysctl.d/50-y.conf", "the…")]
+    [True, False, False]
+    """
+    return said_by.startswith("/") and Path(said_by).name > Path(file).name
+
+
 def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
     """hugepages=N counts pages of the hugepagesz= or default_hugepagesz= before it, else of the default size; 0:N,1:N
     is by memory node."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from octavo.errors import HostError, UsageError
 from octavo.hugepages import savings
-from octavo.hugepages.advice import EITHER, FAILURES, advise
+from octavo.hugepages.advice import EITHER, FAILURES, SYSCTL_FILE, advise
+from octavo.hugepages.boot import at_boot, is_read_after
 from octavo.hugepages.limits import find_limits, pending
 from octavo.hugepages.needed import ServerPages, server_of
 from octavo.hugepages.pool import PoolState, default_page, meminfo, read_pools
@@ -115,7 +116,9 @@ def _advice(situation: Situation, pool: PoolState) -> dict[str, Any]:
     assert server is not None
     needed, own = server.pages[pool.page], situation.own(pool.page)
     others = sum((one.total - situation.own(one.page)) * one.page for one in situation.pools if one is not pool)
-    return advise(pool, needed, own, server, situation.default, meminfo("MemTotal") - others)
+    told = advise(pool, needed, own, server, situation.default, meminfo("MemTotal") - others)
+    said = at_boot(pool.page, situation.default) if told["sysctl"] else None
+    return {**told, "set_again_by": said.said_by if said and is_read_after(said.said_by, SYSCTL_FILE) else None}
 
 
 def _page_tables(situation: Situation, connections: int | None) -> dict[str, Any]:

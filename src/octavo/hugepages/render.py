@@ -164,6 +164,8 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
         print(f"at boot, in {SYSCTL_FILE}:")
         for line in chosen["sysctl"]:
             print(f"    {line}")
+        if chosen["set_again_by"]:
+            _say(screen, f"and the same in {chosen['set_again_by']}, which sets the pool too and is read after it")
         print(f"or on the kernel's command line:\n    {chosen['kernel_command_line']}")
     else:
         print(f"at boot, on the kernel's command line:\n    {chosen['kernel_command_line']}")

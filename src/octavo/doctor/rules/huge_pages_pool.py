@@ -3,9 +3,9 @@
 from octavo.doctor.amounts import huge_pages, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.huge_page_lines import lines_to_take
+from octavo.doctor.huge_page_lines import lines_to_take, sysctl_lines
 from octavo.doctor.lines import on_the_host
-from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
+from octavo.hugepages.advice import FAILURES
 from octavo.hugepages.needed import unsettled
 from octavo.units import human_size
 
@@ -46,9 +46,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         (
             "# unless they are for another server, which is stopped now",
             *on_the_host(asked),
-            f"echo 'vm.nr_hugepages = {keep}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}"
-            if pool.page == wanted.default
-            else f"echo {keep} > /sys/kernel/mm/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages",
+            *(
+                sysctl_lines(asked, pool.page, keep)
+                if pool.page == wanted.default
+                else [f"echo {keep} > /sys/kernel/mm/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages"]
+            ),
         ),
         "now",
         "grep ^HugePages /proc/meminfo",
