@@ -112,6 +112,24 @@ def test_fewer_pages_are_an_error_that_counts_them_and_gives_them_back(kernel: K
     assert pool.kept() == []
 
 
+def test_pages_that_somebody_took_meanwhile_are_not_called_returned(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.most = 17
+
+    def why_fewer(*_: object) -> str:
+        kernel.use(11)  # all that are free
+        return "no memory"
+
+    monkeypatch.setattr(pool, "_why_fewer", why_fewer)
+    with pytest.raises(HostError, match="got 7 and could return only 0: no memory"):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert kernel.total == 17
+    kernel.use(-11)
+    assert len(recover()) == 1
+    assert kernel.total == 10
+
+
 def test_a_pool_that_somebody_changed_since_is_left(kernel: Kernel) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     kernel.write(KernelValue(kernel.file), "40")

@@ -55,11 +55,12 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
             raise HostError(f"the kernel refuses {target} for {file}: {error.strerror}") from error
         after = read_pool(page, sys)
         if after.persistent < target:
-            came = after.persistent - before.persistent
-            why = _why_fewer(page, root)
+            came, why = after.persistent - before.persistent, _why_fewer(page, root)
             journal.undo(number)
+            kept_back = read_pool(page, sys).persistent - before.persistent
+            returned = "returned them" if kept_back <= 0 else f"could return only {came - kept_back}"
             raise HostError(
-                f"requested {short} more huge pages of {human_size(page)}, got {came} and returned them: {why}"
+                f"requested {short} more huge pages of {human_size(page)}, got {came} and {returned}: {why}"
             )
         entry |= {"set": str(after.persistent), "ours": None}
         _keep([*applied, entry])
