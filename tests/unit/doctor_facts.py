@@ -54,6 +54,10 @@ MANAGED: dict[str, Any] = {
 ELSEWHERE = {
     name: {"unknown": "the server runs on another host"} for name in ("host.process.count", "host.huge.pools")
 }  # fmt: skip
+STOPPED: dict[str, Any] = {
+    "setting.huge_pages_status": {"unknown": "not read"},
+    **{f"host.process.{name}": {"absent": "the server does not run"} for name in ("count", "huge_bytes")},
+}  # fmt: skip
 MUCH_WAL = {"server.wal.bytes": 200_000 * GB}
 SMALL_READS = {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "setting.io_combine_limit": 8 * kB}
 TWICE = {

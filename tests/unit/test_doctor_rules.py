@@ -23,6 +23,7 @@ from tests.unit.doctor_facts import (
     SMALL_PAGES,
     SMALL_READS,
     SPOILT,
+    STOPPED,
     TWICE,
     fix,
     group,
@@ -207,8 +208,7 @@ from octavo.doctor.rules import RULES
         ("huge-pages", SMALL_PAGES | {"host.machine": "s390x"}, "unknown"),
         ("huge-pages", SMALL_PAGES | ELSEWHERE, "unknown"),
         ("huge-pages", ELSEWHERE, "ok"),  # huge_pages_status
-        ("huge-pages", {"setting.huge_pages_status": {"unknown": "not read"},
-                        "host.process.huge_bytes": {"absent": "the server does not run"}}, "not applicable"),
+        ("huge-pages", STOPPED, "not applicable"),
         ("huge-pages-pool", {}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=17000, free=0, reserved=0)],
                              "setting.shared_memory_size_in_huge_pages": 16898}, "warning"),
@@ -216,6 +216,10 @@ from octavo.doctor.rules import RULES
                              "setting.shared_memory_size_in_huge_pages": 16897}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=20000, free=3100)]}, "note"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)]}, "warning"),
+        # With huge_pages = on it starts only if the pool has its pages, which are free now.
+        ("huge-pages-pool", STOPPED | {"host.huge.pools": [pool(total=17000, free=17000)]}, "ok"),
+        ("huge-pages-pool", STOPPED | {"host.huge.pools": [pool(total=17000, free=1000)]}, "error"),
+        ("huge-pages-pool", STOPPED | {"setting.huge_pages": "try"}, "not applicable"),
         # Made larger for the next start.
         ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)],
                              "server.pending_restart": ["shared_buffers"]}, "ok"),

@@ -85,6 +85,8 @@ def _stop_first(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
         why = "CommitLimit would fall below Committed_AS"
     else:
         return ()
+    if not asked.has("host.process.count"):
+        return (f"# first free memory: the pool takes {human_size(more)} more, and {why}",)
     return (f"# then stop the server: the pool takes {human_size(more)} more, and while it runs {why}",)
 
 
