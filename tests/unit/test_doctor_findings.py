@@ -400,6 +400,12 @@ def test_a_server_starts_with_its_larger_wal_segments() -> None:
         # The RAID has grown.
         ("rw,sunit=1024,swidth=3072", "/data", "mount -o sunit=1024,swidth=4096 /data", "restart"),
         ("rw,sunit=256,swidth=1024", "/data", "mount -o sunit=1024,swidth=4096 /data", "restart"),
+        (
+            "rw,sunit=1024,swidth=3072",
+            "/my data",
+            "umount '/my data' && mount -o sunit=1024,swidth=4096 '/my data' &&",
+            "restart",
+        ),
         ("rw,sunit=1024,swidth=3072", "/", "rootflags=sunit=1024,swidth=4096", "reboot"),
     ],
 )
