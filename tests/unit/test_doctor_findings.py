@@ -12,6 +12,7 @@ from tests.unit.doctor_facts import (
     GOOGLE,
     KHUGEPAGED,
     MB,
+    PREDICTED,
     RAID,
     SMALL_PAGES,
     SMALL_READS,
@@ -271,6 +272,11 @@ def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
 def test_a_volume_at_its_limit_gets_a_higher_one(volume: dict[str, Any], size: int, requests: float, line: str) -> None:
     (found,) = fix("cloud-volume", volume | {"host.device.size_bytes": size, "live.device.reads_per_second": requests})
     assert line in found
+
+
+def test_the_name_of_a_trace_is_one_word_for_the_shell() -> None:
+    found = result("predicted-block", PREDICTED | {"predict.trace": "my trace.octrace"}).finding
+    assert found is not None and found.check == "octavo predict 'my trace.octrace'"
 
 
 def test_a_standby_is_not_vacuumed() -> None:
