@@ -266,8 +266,8 @@ def test_other_sizes_are_set_on_the_command_line_only(tmp_path: Path) -> None:
 
 
 def test_the_advice_names_the_size_where_it_is_not_the_default() -> None:
-    small = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, server(), 2 * MB, 64 * GB)
-    large = advise(PoolState(GB, 0, 0, 0, 0, 0), 3, 0, server(), 2 * MB, 64 * GB)
+    small = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, 2 * MB, 2 * MB, 64 * GB)
+    large = advise(PoolState(GB, 0, 0, 0, 0, 0), 3, 0, 2 * MB, 2 * MB, 64 * GB)
     assert small["sysctl"] == ["vm.nr_hugepages = 72"]
     assert small["postgresql_conf"] == ["huge_pages = on"]
     assert large["sysctl"] == []
@@ -293,18 +293,17 @@ def test_nothing_is_advised_for_a_host_that_is_not_seen(capsys: pytest.CaptureFi
 
 
 def test_the_advice_undoes_a_huge_page_size_that_is_not_meant() -> None:
-    asked = server(huge_page_size=GB)
-    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, asked, 2 * MB, 64 * GB)
+    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, GB, 2 * MB, 64 * GB)
     assert found["postgresql_conf"] == ["huge_pages = on", "huge_page_size = 2MB"]
 
 
 def test_a_larger_pool_is_not_made_smaller() -> None:
-    found = advise(PoolState(2 * MB, 150, 120, 0, 0, 0), 72, 0, server(), 2 * MB, 64 * GB)
+    found = advise(PoolState(2 * MB, 150, 120, 0, 0, 0), 72, 0, 2 * MB, 2 * MB, 64 * GB)
     assert (found["sysctl"], found["unclaimed_pages"]) == (["vm.nr_hugepages = 150"], 48)
 
 
 def test_what_does_not_fit_the_memory_is_no_advice_for_the_boot() -> None:
-    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 534_404, 0, server(), 2 * MB, 24 * GB)
+    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 534_404, 0, 2 * MB, 2 * MB, 24 * GB)
     assert (found["fits_memory"], found["sysctl"], found["kernel_command_line"]) == (False, [], None)
 
 
@@ -331,9 +330,8 @@ def test_the_published_listing_of_1_gb_pages_is_66_pages_for_64_gb() -> None:
     """
     pool = PoolState(GB, 100, 97, 63, 0, 0)
     assert pool.in_use == 66
-    here = server(shared_buffers=64 * GB, shared_memory=67_103 * MB, pages={GB: 66}, huge_page_size=GB)
     assert pool.target(66, own=66) == 66  # its own pages are not counted twice
-    found = advise(pool, 66, 66, here, 2 * MB, 256 * GB)
+    found = advise(pool, 66, 66, GB, 2 * MB, 256 * GB)
     assert (found["pool_pages"], found["unclaimed_pages"]) == (100, 34)
     assert found["kernel_command_line"] == "hugepagesz=1G hugepages=100"
 
@@ -345,6 +343,6 @@ def test_the_published_pool_of_512_mb_pages_has_7_too_many() -> None:
     needed = -(-4_972 * MB // page)  # what 18.6 requests
     assert needed == 10
     pool = PoolState(page, 17, 17, 0, 0, 0)
-    found = advise(pool, needed, 0, server(shared_buffers=4800 * MB, pages={page: needed}), page, 24 * GB)
+    found = advise(pool, needed, 0, page, page, 24 * GB)
     assert (found["pool_pages"], found["unclaimed_pages"]) == (17, 7)
     assert 7 * page == 3584 * MB

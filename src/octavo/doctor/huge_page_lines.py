@@ -1,12 +1,11 @@
 """The lines that give a server its huge pages: the advice of `octavo hugepages plan`, from facts."""
 
-from octavo.doctor.amounts import HugePages, pools, shared_memory
+from octavo.doctor.amounts import HugePages, pools
 from octavo.doctor.facts import RuleFacts
 from octavo.doctor.lines import Line, on_the_host
 from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
 from octavo.hugepages.boot import is_read_after
 from octavo.hugepages.limits import kubernetes_resource
-from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import room_for_pool
 from octavo.units import human_size
 
@@ -16,20 +15,10 @@ _STRICT = 2  # vm.overcommit_memory
 def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
     """The exact lines, and where to write them."""
     pool = wanted.pool
-    server = ServerPages(
-        source="facts",
-        version=asked.text_or_none("server.version") or "",
-        shared_memory=shared_memory(asked),
-        shared_buffers=asked.whole("setting.shared_buffers"),
-        huge_pages=asked.text("setting.huge_pages"),
-        huge_page_size=asked.whole_or_none("setting.huge_page_size") or 0,
-        shared_memory_type="mmap",
-        max_connections=asked.whole_or_none("setting.max_connections") or 0,
-        pages={pool.page: wanted.needed},
-    )
+    asked.text("setting.huge_pages")  # for the evidence: its source may take precedence over the line
     others = sum(one.total * one.page for one in pools(asked) if one.page != pool.page)
     memory = asked.whole("host.memory.total_bytes") - others
-    told = advise(pool, wanted.needed, wanted.held, server, wanted.default, memory)
+    told = advise(pool, wanted.needed, wanted.held, pool.page, wanted.default, memory)
     if not told["fits_memory"]:
         return (
             f"# {wanted.needed:,} pages are more than nine tenths of the memory without the pools of other sizes: "
@@ -44,7 +33,7 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
             f"# for the next boot, on the kernel's command line: {told['kernel_command_line']}",
         ]
     )
-    stop, sets = _stop_first(asked, wanted), settings(pool.page, server, wanted.default)
+    stop, sets = _stop_first(asked, wanted), settings(pool.page, pool.page, wanted.default)
     return (
         *(sets if stop else ()),  # while there is a server for ALTER SYSTEM
         *on_the_host(asked),

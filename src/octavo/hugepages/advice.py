@@ -6,7 +6,6 @@ PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.
 
 from typing import Any
 
-from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState
 from octavo.postgres.setting_line import Setting
 from octavo.units import format_size
@@ -29,8 +28,9 @@ EITHER = (
 _MOST_OF_MEMORY = 0.9
 
 
-def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default: int, memory: int) -> dict[str, Any]:
-    """The lines for one page size, so that the server gets `needed` pages, of which it holds `own` now.
+def advise(pool: PoolState, needed: int, own: int, requested: int, default: int, memory: int) -> dict[str, Any]:
+    """The lines for one page size, so that a server that requests pages of `requested` bytes gets `needed` pages, of
+    which it holds `own` now.
 
     A larger pool is not reduced, because its free pages may be for others. More than nine tenths of `memory`, in bytes
     and without the pools of other sizes, is never advised, because at boot the kernel allocates all that it can.
@@ -47,13 +47,13 @@ def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default:
         "sysfs": f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages",
         "kernel_command_line": f"hugepagesz={_kernel_name(page)} hugepages={pages}" if fits else None,
         "boot_only": page >= _BOOT_ONLY,
-        "postgresql_conf": [one.conf for one in settings(page, server, default)],
+        "postgresql_conf": [one.conf for one in settings(page, requested, default)],
     }
 
 
-def settings(page: int, server: ServerPages, default: int) -> list[Setting]:
+def settings(page: int, requested: int, default: int) -> list[Setting]:
     """The settings by which the server uses pages of this size, and refuses to start without them."""
-    meant = [] if server.page(default) == page == default else [Setting("huge_page_size", format_size(page))]
+    meant = [] if requested == page == default else [Setting("huge_page_size", format_size(page))]
     return [Setting("huge_pages", "on"), *meant]
 
 

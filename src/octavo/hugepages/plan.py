@@ -116,7 +116,7 @@ def _advice(situation: Situation, pool: PoolState) -> dict[str, Any]:
     assert server is not None
     needed, own = server.pages[pool.page], situation.own(pool.page)
     others = sum((one.total - situation.own(one.page)) * one.page for one in situation.pools if one is not pool)
-    told = advise(pool, needed, own, server, situation.default, meminfo("MemTotal") - others)
+    told = advise(pool, needed, own, server.page(situation.default), situation.default, meminfo("MemTotal") - others)
     said = at_boot(pool.page, situation.default) if told["sysctl"] else None
     return {**told, "set_again_by": said.said_by if said and is_read_after(said.said_by, SYSCTL_FILE) else None}
 
