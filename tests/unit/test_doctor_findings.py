@@ -145,6 +145,9 @@ def test_pages_of_another_size_are_taken_now_and_at_boot() -> None:
     assert lines[0] == f"echo 34 > {file}"
     assert lines[1] == "# for the next boot, on the kernel's command line: hugepagesz=1G hugepages=34"
     assert lines[2].startswith(f"cat {file}   # restart only when it prints 34:")
+    idle = {"host.huge.pools": [pool(), pool(GB, 60, 26)], "setting.huge_page_size": GB,
+            "setting.shared_memory_size_in_huge_pages": 34}  # fmt: skip
+    assert fix("huge-pages-pool", idle)[1:] == lines[:2]
 
 
 def test_no_pool_is_advised_that_another_one_has_no_room_for() -> None:

@@ -3,10 +3,11 @@
 from octavo.doctor.amounts import HugePages, pools
 from octavo.doctor.facts import RuleFacts
 from octavo.doctor.lines import Line, on_the_host
-from octavo.hugepages.advice import SYSCTL_FILE, advise, settings
+from octavo.hugepages.advice import SYSCTL_FILE, advise, kernel_command_line, settings
 from octavo.hugepages.boot import is_read_after
 from octavo.hugepages.limits import kubernetes_resource
-from octavo.hugepages.pool import room_for_pool
+from octavo.hugepages.pool import pool_file, room_for_pool
+from octavo.text import one_line
 from octavo.units import human_size
 
 _STRICT = 2  # vm.overcommit_memory
@@ -24,37 +25,32 @@ def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[Line, ...]:
             f"# {wanted.needed:,} pages are more than nine tenths of the memory without the pools of other sizes: "
             "lower shared_buffers, or reduce those, first",
         )
-    pages, file = told["pool_pages"], told["sysfs"]
-    now = (
-        sysctl_lines(asked, pool.page, pages)
-        if told["sysctl"]
-        else [
-            f"echo {pages} > {file}",
-            f"# for the next boot, on the kernel's command line: {told['kernel_command_line']}",
-        ]
-    )
     stop, sets = _stop_first(asked, wanted), settings(pool.page, pool.page, wanted.default)
     return (
         *(sets if stop else ()),  # while there is a server for ALTER SYSTEM
         *on_the_host(asked),
         *stop,
-        *now,
-        f"cat {file}   # restart only when it prints {pages}: with fewer pages it does not start. For another server "
-        "on this host run octavo doctor again then",
+        *lines_to_set(asked, wanted, told["pool_pages"]),
+        f"cat {told['sysfs']}   # restart only when it prints {told['pool_pages']}: with fewer pages it does not "
+        "start. For another server on this host run octavo doctor again then",
         *_pod(asked, wanted),
         *(() if stop else sets),
     )
 
 
-def sysctl_lines(asked: RuleFacts, page: int, pages: int) -> list[str]:
-    """The number of pages of the default size, now and at boot: also in the file that would replace it at boot."""
+def lines_to_set(asked: RuleFacts, wanted: HugePages, pages: int) -> list[str]:
+    """The lines that set the pool to so many pages now and at boot, there also in the file that would replace it."""
+    page = wanted.pool.page
+    if page != wanted.default:
+        line = kernel_command_line(page, pages)
+        return [f"echo {pages} > {pool_file(page)}", f"# for the next boot, on the kernel's command line: {line}"]
     rows = asked.rows("host.huge.at_boot") if asked.has("host.huge.at_boot") else []
-    again = [str(one["said_by"]) for one in rows if one["page_bytes"] == page]
+    said = [one_line(one["said_by"]) for one in rows if one["page_bytes"] == page]
     return [
         f"echo 'vm.nr_hugepages = {pages}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}",
         *(
             f"# and the same in {one}, which is read after it at boot"
-            for one in again
+            for one in said
             if is_read_after(one, SYSCTL_FILE)
         ),
     ]

@@ -6,7 +6,7 @@ PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.
 
 from typing import Any
 
-from octavo.hugepages.pool import PoolState
+from octavo.hugepages.pool import PoolState, pool_file
 from octavo.postgres.setting_line import Setting
 from octavo.units import format_size
 
@@ -44,8 +44,8 @@ def advise(pool: PoolState, needed: int, own: int, requested: int, default: int,
         "unclaimed_pages": pages - target,
         "fits_memory": fits,
         "sysctl": [f"vm.nr_hugepages = {pages}"] if page == default and fits else [],
-        "sysfs": f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages",
-        "kernel_command_line": f"hugepagesz={_kernel_name(page)} hugepages={pages}" if fits else None,
+        "sysfs": str(pool_file(page)),
+        "kernel_command_line": kernel_command_line(page, pages) if fits else None,
         "boot_only": page >= _BOOT_ONLY,
         "postgresql_conf": [one.conf for one in settings(page, requested, default)],
     }
@@ -57,10 +57,10 @@ def settings(page: int, requested: int, default: int) -> list[Setting]:
     return [Setting("huge_pages", "on"), *meant]
 
 
-def _kernel_name(page: int) -> str:
-    """As the kernel's command line has it.
+def kernel_command_line(page: int, pages: int) -> str:
+    """The words for so many pages at boot.
 
-    >>> _kernel_name(1024**3), _kernel_name(2 * 1024**2), _kernel_name(64 * 1024)
-    ('1G', '2M', '64K')
+    >>> kernel_command_line(1024**3, 3), kernel_command_line(64 * 1024, 9)
+    ('hugepagesz=1G hugepages=3', 'hugepagesz=64K hugepages=9')
     """
-    return format_size(page).removesuffix("B").replace("k", "K")
+    return f"hugepagesz={format_size(page).removesuffix('B').replace('k', 'K')} hugepages={pages}"

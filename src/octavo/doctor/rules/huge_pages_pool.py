@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import huge_pages, is_on_huge_pages, on_huge_pages, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.doctor.huge_page_lines import lines_to_take, sysctl_lines
+from octavo.doctor.huge_page_lines import lines_to_set, lines_to_take
 from octavo.doctor.lines import on_the_host
 from octavo.hugepages.advice import FAILURES
 from octavo.hugepages.needed import unsettled
@@ -40,7 +40,6 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"{seen}; {wanted.needed:,} needed")
     if waiting := unsettled(asked.words_or_none("server.pending_restart") or ()):
         return Ok(f"{seen}; settings that wait for a restart may need them ({', '.join(waiting)})")
-    keep = pool.total - pool.available
     return Finding(
         "warning" if share >= _MUCH else "note",
         f"{seen}, and the server on them needs {wanted.needed:,}",
@@ -48,11 +47,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         (
             "# unless they are for another server, which is stopped now",
             *on_the_host(asked),
-            *(
-                sysctl_lines(asked, pool.page, keep)
-                if pool.page == wanted.default
-                else [f"echo {keep} > /sys/kernel/mm/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages"]
-            ),
+            *lines_to_set(asked, wanted, pool.total - pool.available),
         ),
         "now",
         "grep ^HugePages /proc/meminfo",
