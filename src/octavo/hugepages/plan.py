@@ -29,7 +29,8 @@ class Situation:
         self.page = page if page is not None else (self.server.page(self.default) if self.server else self.default)
         if self.page not in sizes:
             raise UsageError(
-                f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}"
+                f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}; "
+                "choose one with --page-size"
             )
         self.seen: PostmasterMemory | None = None
         if self.server is not None and self.server.postmaster is not None:
