@@ -274,6 +274,19 @@ def test_killed_after_it_was_kept_the_pool_stays(kernel: Kernel, monkeypatch: py
     assert kernel.total == 26
 
 
+def test_a_record_of_another_file_is_not_followed(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whoever can write to the home that root was given."""
+    pool.apply(PAGE, 20, 0, kernel.root)
+    record = Path(os.environ["OCTAVO_HOME"]) / "huge_pages.json"
+    monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (tmp_path / "elsewhere",))
+    with pytest.raises(HostError, match="is not a kernel file"):
+        pool.undo()
+    assert kernel.total == 26
+    record.unlink()
+
+
 def test_a_damaged_record_is_said_before_anything_is_changed(kernel: Kernel) -> None:
     (Path(os.environ["OCTAVO_HOME"]) / "huge_pages.json").write_text("{")
     for command in (lambda: pool.apply(PAGE, 20, 0, kernel.root), pool.undo):

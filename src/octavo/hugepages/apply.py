@@ -16,12 +16,15 @@ from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
 from octavo.host.lock import host_lock
 from octavo.host.process import boot_id
+from octavo.host.safe_read import read_text
+from octavo.host.trusted_paths import NotOursError, kernel_path
 from octavo.host.undo import Entry, Undone
 from octavo.hugepages.limits import overcommit
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, meminfo, memory_to_take, pool_file, read_pool
 from octavo.units import human_size
 
 _ROOT = Path("/")
+_MOST_BYTES = 1024**2
 
 
 def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any]:
@@ -135,12 +138,16 @@ def _pool_of(file: Path) -> PoolState:
 
 
 def kept() -> list[Entry]:
-    """The changes that were applied and not undone. Raises HostError if their record is damaged."""
+    """The changes that were applied and not undone. Raises HostError if their record is damaged, or names other files
+    than the kernel's: for root it may be in a home of another user."""
     try:
-        return json.loads(_record().read_text())["applied"]
+        applied: list[Entry] = json.loads(read_text(_record(), _MOST_BYTES))["applied"]
+        for entry in applied:
+            kernel_path(entry["path"])
+        return applied
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, NotOursError) as error:
         raise HostError(f"{_record()} is damaged ({error}); check the pools in /proc/meminfo, then remove it") from None
 
 
