@@ -18,6 +18,7 @@ IDLE_LIVE: dict[str, Any] = {
     "live.device.writes_per_second": 10.0, "live.device.written_bytes_per_second": 1.0 * MB,
     "live.server.reads_per_second": 100.0, "live.server.read_bytes_per_second": 800.0 * kB,
     "live.server.fetched_bytes_per_second": 800.0 * kB, "live.swapped_pages_per_second": 0.0,
+    "live.server.long_transactions": False,
 }  # fmt: skip
 AMPLIFIED = IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB, "host.memory.page_bytes": 64 * kB}
 PREDICTED: dict[str, Any] = {
@@ -41,7 +42,7 @@ RAID: dict[str, Any] = {
 SPOILT = IDLE_LIVE | {
     "host.device.readahead_bytes": 8 * MB, "live.server.fetched_bytes_per_second": 9.0 * MB,
     "live.server.scan_bytes_per_second": 0.0, "live.server.base_backups": 0,
-    "live.server.temporary_bytes_per_second": 0.0, "live.server.long_transactions": False,
+    "live.server.temporary_bytes_per_second": 0.0,
 }  # fmt: skip
 CHECKPOINT = BUSY | {
     "setting.checkpoint_completion_target": 0.9, "live.server.checkpoint_bytes_per_second": 20.0 * MB,
@@ -49,6 +50,13 @@ CHECKPOINT = BUSY | {
 }  # fmt: skip
 MANAGED: dict[str, Any] = {
     "server.managed": "Amazon RDS or Aurora: parameter group", "host.memory.page_bytes": {"unknown": "elsewhere"},
+}  # fmt: skip
+ELSEWHERE = {
+    name: {"unknown": "the server runs on another host"} for name in ("host.process.count", "host.huge.pools")
+}  # fmt: skip
+STOPPED: dict[str, Any] = {
+    "setting.huge_pages_status": {"unknown": "not read"},
+    **{f"host.process.{name}": {"absent": "the server does not run"} for name in ("count", "huge_bytes")},
 }  # fmt: skip
 MUCH_WAL = {"server.wal.bytes": 200_000 * GB}
 SMALL_READS = {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "setting.io_combine_limit": 8 * kB}
@@ -64,8 +72,8 @@ def pool(page: int = 2 * MB, total: int = 0, free: int = 0, reserved: int = 0, n
     }  # fmt: skip
 
 
-def group(limit: int, used: int = 0, *, reservations: bool = False, page: int = 2 * MB) -> Any:
-    return {"page_bytes": page, "group": "/sys/fs/cgroup/x", "name": "hugetlb.2MB.max", "limit_bytes": limit,
+def group(limit: int, used: int = 0, *, reservations: bool = False, page: int = 2 * MB, name: str = "x") -> Any:
+    return {"page_bytes": page, "group": f"/sys/fs/cgroup/{name}", "name": "hugetlb.2MB.max", "limit_bytes": limit,
             "used_bytes": used, "reservations": reservations}  # fmt: skip
 
 

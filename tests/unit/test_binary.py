@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.tools import needs
 from tests.unit.elf_files import CASAL, ENTRY, LDADDAL, LDR, NOP, RET, X86_64, call, elf, helper, words
+from typer.testing import CliRunner
 
 from octavo.binary.core_types import ElfReport
 from octavo.binary.listing import document, lines
@@ -111,6 +112,8 @@ def test_helpers_that_nothing_calls_change_no_verdict(tmp_path: Path) -> None:
         ),
         (b"GCC: (GNU) 7.3.1 20180303 (Red Hat 7.3.1-5)\0GCC: (GNU) 11.1.0\0", (7, 3), "GCC 7.3 does not outline"),
         (b"Debian clang version 14.0.6\0", None, "GCC outlines by default since 10.1"),
+        # crt1.o is of the GCC that glibc was built with.
+        (b"GCC: (Debian 12.2.0-14) 12.2.0\0Debian clang version 11.0.1-2\0", None, "GCC outlines by default since"),
     ],
 )
 def test_a_verdict_knows_when_gcc_began_to_outline(
@@ -306,3 +309,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == 2 and "no LSE" in text
     with pytest.raises(UsageError, match="No such file"):
         call_command(str(tmp_path / "nothing"), capsys=capsys)
+
+
+def test_the_listing_says_what_it_could_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(elf(NEVER_CODE))
+    (tmp_path / "b").write_bytes(elf(NEVER_CODE)[:100])
+    ran = CliRunner().invoke(app, ["binary", str(tmp_path), "--format", "objdump"])
+    assert (ran.exit_code, ran.stdout) == (0, f"{tmp_path}/a:\n{NEVER}")
+    assert ran.stderr.startswith(f"octavo: {tmp_path}/b ")

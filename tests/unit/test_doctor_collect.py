@@ -70,7 +70,7 @@ def test_the_host_of_a_planted_tree(tmp_path: Path) -> None:
     facts = Facts(host_facts(plant(tmp_path, HOST)))
     assert facts["host.memory.total_bytes"].value == 1000 * 1024
     assert facts["host.memory.total_bytes"].source.endswith("meminfo: MemTotal")
-    assert "no such line" in facts["host.memory.page_tables_bytes"].unknown
+    assert "no such line" in facts["host.memory.commit_limit_bytes"].unknown
     assert facts["host.thp.enabled"].value == "madvise"
     assert facts["host.thp.defrag"].absent
     assert facts["host.cpu.governors"].value == ["performance", "powersave"]

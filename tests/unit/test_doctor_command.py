@@ -1,14 +1,20 @@
 """`octavo doctor` on facts from a file: formats, exit codes, refused input."""
 
+# pyright: reportPrivateUsage=false
+
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.unit.elf_files import CASAL, LDAXR, STLXR, elf, words
 from typer.testing import CliRunner
 
 from octavo.cli.app import app
+from octavo.cli.doctor import _look
 from octavo.errors import UsageError
 
 CASES = Path(__file__).parents[1] / "doctor_cases"
@@ -124,9 +130,15 @@ def test_a_rule_is_explained() -> None:
         (("--pgdata", "/proc"), "is not a data directory; before initdb: .* octavo doctor --before-start"),
         (("--facts", "/nowhere"), "cannot be read"),
         (("--before-start", "--shared-buffers", "many"), "--shared-buffers: 'many' is not a size"),
-        (("--interval", "soon", "--facts", PAGES), "--interval: 'soon' is not a duration"),
+        (("--interval", "soon", "--dsn", ""), "--interval: 'soon' is not a duration"),
     ],
 )
 def test_what_cannot_be_is_said(arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         doctor(*arguments)
+
+
+def test_watching_keeps_the_servers_that_cannot_be_examined() -> None:
+    patient: Any = SimpleNamespace(owner=None, look=Mock(return_value={"server": "a", "results": []}))
+    found = _look([patient], [{"server": "b", "results": []}], 0.0)
+    assert [one["server"] for one in found["servers"]] == ["a", "b"]

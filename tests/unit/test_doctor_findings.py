@@ -12,6 +12,7 @@ from tests.unit.doctor_facts import (
     GOOGLE,
     KHUGEPAGED,
     MB,
+    PREDICTED,
     RAID,
     SMALL_PAGES,
     SMALL_READS,
@@ -75,6 +76,9 @@ from tests.unit.doctor_facts import (
         ("oom", {"host.memory.group_limit_bytes": 64 * GB, "host.process.postmaster_oom_adj": 0, "host.oom.first": {
             "value": {"name": "java", "pid": 7, "score": 900, "whose": "other", "postmaster_score": 1}}},
          "available. When the group reaches its limit, one of its processes is killed"),
+        # A burstable pod may have up to 999, and pods without requests 1000.
+        ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 950, "host.container": "Kubernetes"},
+         "its processes are among the first that are killed when"),
         # Images have no unused space of their blocks: they cannot be more than all of the WAL.
         ("full-page-images", {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**8},
          "up to 6 GB a day are images of 8 kB"),
@@ -122,13 +126,51 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found[2:] == ["ALTER SYSTEM SET huge_pages = 'on';"]
 
 
+@pytest.mark.parametrize(
+    ("said_by", "again"), [("/etc/sysctl.d/99-sysctl.conf", True), ("/etc/sysctl.d/50-x.conf", False)]
+)
+def test_a_file_that_replaces_the_number_at_boot_is_mentioned(said_by: str, again: bool) -> None:
+    """With huge_pages = on and its number the server would not start after a boot."""
+    at_boot = {"host.huge.at_boot": [{"page_bytes": 2 * MB, "pages": 100, "said_by": said_by}]}
+    line = f"# and the same in {said_by}, which is read after it at boot"
+    assert (line in fix("huge-pages-boot", at_boot)) == again
+    assert (line in fix("huge-pages-pool", at_boot | {"host.huge.pools": [pool(total=30000, free=13100)]})) == again
+
+
+def test_pages_of_another_size_are_taken_now_and_at_boot() -> None:
+    """Their number has no sysctl, and a restart alone would not find them."""
+    lines = fix("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB)], "setting.huge_page_size": GB,
+                                             "setting.shared_memory_size_in_huge_pages": 34})  # fmt: skip
+    file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
+    assert lines[0] == f"echo 34 > {file}"
+    assert lines[1] == "# for the next boot, on the kernel's command line: hugepagesz=1G hugepages=34"
+    assert lines[2].startswith(f"cat {file}   # restart only when it prints 34:")
+    idle = {"host.huge.pools": [pool(), pool(GB, 60, 26)], "setting.huge_page_size": GB,
+            "setting.shared_memory_size_in_huge_pages": 34}  # fmt: skip
+    assert fix("huge-pages-pool", idle)[1:] == lines[:2]
+
+
+def test_no_pool_is_advised_that_another_one_has_no_room_for() -> None:
+    both = SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB, 100, 0)]}
+    (line,) = fix("huge-pages", both)
+    assert line.startswith("# 16,896 pages are more than nine tenths of the memory without the pools of other sizes")
+
+
 def test_a_server_whose_small_pages_take_the_memory_is_stopped_first() -> None:
     """The kernel would evict the page cache and swap for a pool of 33 GB where 32 GB are available."""
     small = SMALL_PAGES | {"host.huge.pools": [pool()], "host.memory.available_bytes": 32 * GB}
     lines = fix("huge-pages", small)
-    assert lines[0] == "# first stop the server: the pool takes 33 GB more, and while it runs 32 GB are available"
-    assert lines[1].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
-    assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[1]
+    assert lines[0] == "ALTER SYSTEM SET huge_pages = 'on';"  # while it runs
+    assert lines[1] == "# then stop the server: the pool takes 33 GB more, and while it runs 32 GB are available"
+    assert lines[2].startswith("echo 'vm.nr_hugepages = 16896' > /etc/sysctl.d/")
+    assert lines[3].startswith("cat ") and len(lines) == 4
+    assert fix("huge-pages", small | {"host.memory.available_bytes": {"unknown": "x"}})[0] == lines[2]
+    # 90 % of the pool is subtracted from CommitLimit under vm.overcommit_memory = 2.
+    strict = {"host.memory.commit_limit_bytes": 60 * GB, "host.memory.committed_bytes": 50 * GB}
+    much = SMALL_PAGES | {"host.huge.pools": [pool()], **strict}
+    assert fix("huge-pages", much)[1].endswith("while it runs CommitLimit would fall below Committed_AS")
+    assert fix("huge-pages", much | {"host.memory.committed_bytes": 30 * GB})[0] == lines[2]
+    assert fix("huge-pages", much | {"host.memory.overcommit": 0})[0] == lines[2]
 
 
 def test_a_container_is_told_what_its_host_has_to_do() -> None:
@@ -162,6 +204,14 @@ def test_a_group_gets_room_for_the_server_beside_what_others_use() -> None:
     limits = {"host.huge.group_limits": [group(34 * GB, 2 * GB)], "host.huge.pools": [pool(total=40000, free=39000)]}
     lines = fix("huge-pages-group", SMALL_PAGES | limits)
     assert lines[-1].startswith(f"echo {16896 * 2 * MB + 2 * GB} > /sys/fs/cgroup/x/hugetlb.2MB.max")
+
+
+def test_the_name_of_a_group_is_one_word_for_the_shell() -> None:
+    """systemd escapes a - in a unit's name as \\x2d, and a user may give a group of his own any name."""
+    limits = [group(34 * GB, 2 * GB, name=r"a\x2db.slice/$(id)")]
+    pools = [pool(total=40000, free=39000)]
+    lines = fix("huge-pages-group", SMALL_PAGES | {"host.huge.group_limits": limits, "host.huge.pools": pools})
+    assert r" > '/sys/fs/cgroup/a\x2db.slice/$(id)/hugetlb.2MB.max'" in lines[-1]
 
 
 def test_a_node_gets_its_pages_before_another_loses_them() -> None:
@@ -225,6 +275,11 @@ def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
 def test_a_volume_at_its_limit_gets_a_higher_one(volume: dict[str, Any], size: int, requests: float, line: str) -> None:
     (found,) = fix("cloud-volume", volume | {"host.device.size_bytes": size, "live.device.reads_per_second": requests})
     assert line in found
+
+
+def test_the_name_of_a_trace_is_one_word_for_the_shell() -> None:
+    found = result("predicted-block", PREDICTED | {"predict.trace": "my trace.octrace"}).finding
+    assert found is not None and found.check == "octavo predict 'my trace.octrace'"
 
 
 def test_a_standby_is_not_vacuumed() -> None:
@@ -321,7 +376,18 @@ def test_limits_of_requests_are_set_not_reset() -> None:
     )
     assert fix("scan-requests", SMALL_READS)[0] == "ALTER SYSTEM SET io_combine_limit = '128kB';"
     few = SMALL_READS | {"setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB}
-    assert "ALTER SYSTEM SET shared_buffers = '25MB';" in fix("scan-requests", few)
+    assert "ALTER SYSTEM SET shared_buffers = '30MB';" in fix("scan-requests", few)  # 200 connections and 40 more
+
+
+def test_the_buffers_that_a_backend_may_pin_are_a_share_of_every_process() -> None:
+    """PostgreSQL 18 with the defaults: MaxBackends is 136, and there are 38 auxiliary processes."""
+    defaults = {
+        "setting.max_connections": 100, "setting.autovacuum_worker_slots": 16, "setting.max_worker_processes": 8,
+        "setting.max_wal_senders": 10, "setting.io_combine_limit": 128 * kB, "setting.shared_buffers": 16 * MB,
+    }  # fmt: skip
+    found = result("scan-requests", SMALL_READS | defaults)
+    assert found.text.endswith("a backend may pin 94.2 kB of buffers")  # 16 MB / 174
+    assert fix("scan-requests", SMALL_READS | defaults)[-2] == "ALTER SYSTEM SET shared_buffers = '22MB';"
 
 
 def test_a_server_starts_with_its_larger_wal_segments() -> None:
@@ -343,6 +409,12 @@ def test_a_server_starts_with_its_larger_wal_segments() -> None:
         # The RAID has grown.
         ("rw,sunit=1024,swidth=3072", "/data", "mount -o sunit=1024,swidth=4096 /data", "restart"),
         ("rw,sunit=256,swidth=1024", "/data", "mount -o sunit=1024,swidth=4096 /data", "restart"),
+        (
+            "rw,sunit=1024,swidth=3072",
+            "/my data",
+            "umount '/my data' && mount -o sunit=1024,swidth=4096 '/my data' &&",
+            "restart",
+        ),
         ("rw,sunit=1024,swidth=3072", "/", "rootflags=sunit=1024,swidth=4096", "reboot"),
     ],
 )

@@ -10,6 +10,7 @@ from tests.unit.doctor_facts import (
     BUSY,
     CHECKPOINT,
     EBS,
+    ELSEWHERE,
     GB,
     GOOGLE,
     IDLE_LIVE,
@@ -22,6 +23,7 @@ from tests.unit.doctor_facts import (
     SMALL_PAGES,
     SMALL_READS,
     SPOILT,
+    STOPPED,
     TWICE,
     fix,
     group,
@@ -57,6 +59,7 @@ from octavo.doctor.rules import RULES
         ("read-amplification", AMPLIFIED | {"live.server.temporary_bytes_per_second": 1.0 * MB}, "warning"),
         # The reads of a transaction are counted when it ends.
         ("read-amplification", AMPLIFIED | {"live.seconds": 2.0, "live.server.long_transactions": True}, "unknown"),
+        ("read-amplification", AMPLIFIED | {"live.server.long_transactions": {"unknown": "pg_monitor"}}, "unknown"),
         # Without it the kernel reads one page at a time, for an I/O worker as well.
         ("readahead", {"host.device.readahead_bytes": 0}, "warning"),
         ("readahead", {"host.device.readahead_bytes": 32 * kB, "host.memory.page_bytes": 64 * kB}, "warning"),
@@ -203,6 +206,9 @@ from octavo.doctor.rules import RULES
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=20, free=2)], "setting.max_connections": 5}, "ok"),
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.huge_pages": "off"}, "warning"),
         ("huge-pages", SMALL_PAGES | {"host.machine": "s390x"}, "unknown"),
+        ("huge-pages", SMALL_PAGES | ELSEWHERE, "unknown"),
+        ("huge-pages", ELSEWHERE, "ok"),  # huge_pages_status
+        ("huge-pages", STOPPED, "not applicable"),
         ("huge-pages-pool", {}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=17000, free=0, reserved=0)],
                              "setting.shared_memory_size_in_huge_pages": 16898}, "warning"),
@@ -210,6 +216,15 @@ from octavo.doctor.rules import RULES
                              "setting.shared_memory_size_in_huge_pages": 16897}, "ok"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=20000, free=3100)]}, "note"),
         ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)]}, "warning"),
+        # With huge_pages = on it starts only if the pool has its pages, which are free now.
+        ("huge-pages-pool", STOPPED | {"host.huge.pools": [pool(total=17000, free=17000)]}, "ok"),
+        ("huge-pages-pool", STOPPED | {"host.huge.pools": [pool(total=17000, free=1000)]}, "error"),
+        ("huge-pages-pool", STOPPED | {"setting.huge_pages": "try"}, "not applicable"),
+        # Made larger for the next start.
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)],
+                             "server.pending_restart": ["shared_buffers"]}, "ok"),
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)], "server.pending_restart": ["port"]},
+         "warning"),
         # The pool is the machine's, not the control group's.
         ("huge-pages-pool", {"host.huge.pools": [pool(total=18000, free=1100)],
                              "host.memory.group_limit_bytes": 8 * GB}, "ok"),

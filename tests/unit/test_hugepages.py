@@ -13,17 +13,19 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from tests.unit.planted import plant
 
 from octavo.errors import HostError
 from octavo.host import children
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
-from octavo.hugepages import needed, postmaster_memory, stopped, verify
+from octavo.hugepages import needed, plan, postmaster_memory, stopped, verify
 from octavo.hugepages.advice import advise
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState, default_page, read_pool, read_pools
+from octavo.hugepages.render import print_plan
 
 KB, MB, GB = 1024, 1024**2, 1024**3
 
@@ -101,6 +103,15 @@ def test_a_server_starts_again_on_the_pages_that_it_has(own: int, result: str) -
     used = PoolState(2 * MB, total=own, free=0, reserved=0, surplus=0, overcommit=0)
     situation: Any = SimpleNamespace(server=server(), pool=lambda: used, own=Mock(return_value=own))
     assert verify._restart(situation)["result"] == result
+
+
+@pytest.mark.parametrize(
+    ("now", "pending", "result"),
+    [("on", (), "ok"), ("off", (), "bad"), ("try", (), "note"), ("on", ("huge_pages",), "note")],
+)
+def test_a_setting_that_the_next_start_changes_is_not_ok(now: str, pending: tuple[str, ...], result: str) -> None:
+    situation: Any = SimpleNamespace(server=server(huge_pages=now, pending=pending))
+    assert verify._setting(situation)["result"] == result
 
 
 def test_what_a_running_server_needs_is_counted_for_every_size() -> None:
@@ -229,6 +240,7 @@ def test_without_smaps_the_peak_is_still_there(tmp_path: Path) -> None:
         # systemd-sysctl reads only sysctl.d.
         ({"etc/sysctl.conf": "vm.nr_hugepages=5\n", "run/systemd/system/x": ""}, None, ""),
         ({"proc/cmdline": "hugepagesz=1G hugepages=2 hugepagesz=2097152 hugepages=9\n"}, 9, "command line"),
+        ({"proc/cmdline": "hugepagesz=1G hugepages=2 default_hugepagesz=2M hugepages=9\n"}, 9, "command line"),
     ],
 )
 def test_what_the_next_boot_sets(tmp_path: Path, files: dict[str, str], pages: int | None, said_by: str) -> None:
@@ -254,8 +266,8 @@ def test_other_sizes_are_set_on_the_command_line_only(tmp_path: Path) -> None:
 
 
 def test_the_advice_names_the_size_where_it_is_not_the_default() -> None:
-    small = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, server(), 2 * MB, 64 * GB)
-    large = advise(PoolState(GB, 0, 0, 0, 0, 0), 3, 0, server(), 2 * MB, 64 * GB)
+    small = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, 2 * MB, 2 * MB, 64 * GB)
+    large = advise(PoolState(GB, 0, 0, 0, 0, 0), 3, 0, 2 * MB, 2 * MB, 64 * GB)
     assert small["sysctl"] == ["vm.nr_hugepages = 72"]
     assert small["postgresql_conf"] == ["huge_pages = on"]
     assert large["sysctl"] == []
@@ -265,20 +277,49 @@ def test_the_advice_names_the_size_where_it_is_not_the_default() -> None:
     assert os.path.basename(small["sysfs"]) == "nr_hugepages"  # noqa: PTH119
 
 
+def test_nothing_is_advised_for_a_host_that_is_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its memory and the users of its pools are not this host's."""
+    pool = PoolState(2 * MB, 10, 0, 0, 0, 0)
+    there = server(running=True, unseen="the server runs on another host", pending=("shared_buffers",))
+    situation: Any = SimpleNamespace(
+        server=there, seen=None, page=2 * MB, default=2 * MB, pools=[pool], own=Mock(return_value=0)
+    )
+    found = plan.document(situation, None)
+    assert (found["advice"], found["page_tables"]) == ([], None)
+    assert [one["limit"] for one in found["limits"]] == ["pending restart"]
+    print_plan(found, Console())
+    said = capsys.readouterr().out
+    assert "72" in said and "pool to set" not in said and "nr_hugepages" not in said
+
+
 def test_the_advice_undoes_a_huge_page_size_that_is_not_meant() -> None:
-    asked = server(huge_page_size=GB)
-    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, asked, 2 * MB, 64 * GB)
+    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 72, 0, GB, 2 * MB, 64 * GB)
     assert found["postgresql_conf"] == ["huge_pages = on", "huge_page_size = 2MB"]
 
 
 def test_a_larger_pool_is_not_made_smaller() -> None:
-    found = advise(PoolState(2 * MB, 150, 120, 0, 0, 0), 72, 0, server(), 2 * MB, 64 * GB)
+    found = advise(PoolState(2 * MB, 150, 120, 0, 0, 0), 72, 0, 2 * MB, 2 * MB, 64 * GB)
     assert (found["sysctl"], found["unclaimed_pages"]) == (["vm.nr_hugepages = 150"], 48)
 
 
 def test_what_does_not_fit_the_memory_is_no_advice_for_the_boot() -> None:
-    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 534_404, 0, server(), 2 * MB, 24 * GB)
+    found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 534_404, 0, 2 * MB, 2 * MB, 24 * GB)
     assert (found["fits_memory"], found["sysctl"], found["kernel_command_line"]) == (False, [], None)
+
+
+@pytest.mark.parametrize(("own", "fits"), [(0, False), (20, True)])
+def test_pools_of_other_sizes_leave_less_for_the_boot(own: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 pages of 1 GB of 24: together with 8 GB more the machine might not boot, unless the server leaves them."""
+
+    def held(page: int) -> int:
+        return own if page == GB else 0
+
+    monkeypatch.setattr(plan, "meminfo", Mock(return_value=24 * GB))
+    small, large = PoolState(2 * MB, 0, 0, 0, 0, 0), PoolState(GB, 20, 0, 0, 0, 0)
+    situation: Any = SimpleNamespace(
+        server=server(pages={2 * MB: 4096}), pools=[small, large], default=2 * MB, own=held
+    )
+    assert plan._advice(situation, small)["fits_memory"] == fits
 
 
 def test_the_published_listing_of_1_gb_pages_is_66_pages_for_64_gb() -> None:
@@ -289,9 +330,8 @@ def test_the_published_listing_of_1_gb_pages_is_66_pages_for_64_gb() -> None:
     """
     pool = PoolState(GB, 100, 97, 63, 0, 0)
     assert pool.in_use == 66
-    here = server(shared_buffers=64 * GB, shared_memory=67_103 * MB, pages={GB: 66}, huge_page_size=GB)
     assert pool.target(66, own=66) == 66  # its own pages are not counted twice
-    found = advise(pool, 66, 66, here, 2 * MB, 256 * GB)
+    found = advise(pool, 66, 66, GB, 2 * MB, 256 * GB)
     assert (found["pool_pages"], found["unclaimed_pages"]) == (100, 34)
     assert found["kernel_command_line"] == "hugepagesz=1G hugepages=100"
 
@@ -303,6 +343,6 @@ def test_the_published_pool_of_512_mb_pages_has_7_too_many() -> None:
     needed = -(-4_972 * MB // page)  # what 18.6 requests
     assert needed == 10
     pool = PoolState(page, 17, 17, 0, 0, 0)
-    found = advise(pool, needed, 0, server(shared_buffers=4800 * MB, pages={page: needed}), page, 24 * GB)
+    found = advise(pool, needed, 0, page, page, 24 * GB)
     assert (found["pool_pages"], found["unclaimed_pages"]) == (17, 7)
     assert 7 * page == 3584 * MB

@@ -112,6 +112,24 @@ def test_fewer_pages_are_an_error_that_counts_them_and_gives_them_back(kernel: K
     assert pool.kept() == []
 
 
+def test_pages_that_somebody_took_meanwhile_are_not_called_returned(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.most = 17
+
+    def why_fewer(*_: object) -> str:
+        kernel.use(11)  # all that are free
+        return "no memory"
+
+    monkeypatch.setattr(pool, "_why_fewer", why_fewer)
+    with pytest.raises(HostError, match="got 7 and could return only 0: no memory"):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert kernel.total == 17
+    kernel.use(-11)
+    assert len(recover()) == 1
+    assert kernel.total == 10
+
+
 def test_a_pool_that_somebody_changed_since_is_left(kernel: Kernel) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     kernel.write(KernelValue(kernel.file), "40")
@@ -137,6 +155,20 @@ def test_more_than_the_memory_is_not_even_tried(kernel: Kernel) -> None:
     with pytest.raises(HostError, match=r"191 GB more in huge pages are needed and 7.47 GB of memory can be taken"):
         pool.apply(PAGE, 98000, 0, kernel.root)
     assert kernel.total == 10
+
+
+@pytest.mark.parametrize(("committed", "refused"), [(980_000, False), (990_000, True)])
+def test_a_pool_that_lowers_the_commit_limit_below_what_is_committed_is_refused(
+    kernel: Kernel, committed: int, refused: bool
+) -> None:
+    """Under vm.overcommit_memory = 2 every allocation on the machine would fail."""
+    strict = {"proc/sys/vm/overcommit_memory": "2\n", "proc/sys/vm/overcommit_ratio": "50\n"}
+    plant(kernel.root, strict | meminfo(CommitLimit=1_000_000, Committed_AS=committed))
+    with (
+        pytest.raises(HostError, match=r"lowers CommitLimit.*raise vm\.overcommit_ratio") if refused else nullcontext()
+    ):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert kernel.total == (10 if refused else 26)
 
 
 def test_a_boot_has_put_it_back(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +272,19 @@ def test_killed_after_it_was_kept_the_pool_stays(kernel: Kernel, monkeypatch: py
     monkeypatch.setenv("OCTAVO_HOME", str(kernel.root.parent / "home"))
     assert recover() == []
     assert kernel.total == 26
+
+
+def test_a_record_of_another_file_is_not_followed(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whoever can write to the home that root was given."""
+    pool.apply(PAGE, 20, 0, kernel.root)
+    record = Path(os.environ["OCTAVO_HOME"]) / "huge_pages.json"
+    monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (tmp_path / "elsewhere",))
+    with pytest.raises(HostError, match="is not a kernel file"):
+        pool.undo()
+    assert kernel.total == 26
+    record.unlink()
 
 
 def test_a_damaged_record_is_said_before_anything_is_changed(kernel: Kernel) -> None:

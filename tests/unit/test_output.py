@@ -77,6 +77,9 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("doctor", "--explain", "all", "--dsn", ""), "--dsn has no effect with --explain; leave it out"),
         (("doctor", "--compare", "a", "b", "--verbose"), "--verbose has no effect with --compare; leave it out"),
         (("doctor", "--watch", "10", "--interval", "5s"), "--interval has no effect with --watch; leave it out"),
+        (("doctor", "--before-start", "--interval", "5s"), "--interval has no effect with --before-start"),
+        (("doctor", "--facts", "f", "--interval", "5s"), "--interval has no effect with --facts; leave it out"),
+        (("hugepages", "plan", "--connections", "9"), "--connections has no effect without --pgdata or --dsn"),
         (("doctor", "--watch", "10", "--fail-on", "note"), "--fail-on has no effect with --watch; leave it out"),
         (("costs", "calibrate", "--cache", "warm", "--size", "1GB"), "--size has no effect with --cache warm"),
         (

@@ -99,7 +99,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def target(query_works: bool = True) -> Target:
+def target() -> Target:
     def query(name: str) -> Rows:
         raise AssertionError(name)
 

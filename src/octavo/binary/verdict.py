@@ -100,14 +100,17 @@ def why(report: ElfReport) -> str:
 
 
 def gcc_version(report: ElfReport) -> tuple[int, int] | None:
-    """The GCC that most units were compiled with, else the oldest one that is named.
+    """The GCC that most units were compiled with, else the oldest one that is named. None if clang is, too: GCC's name
+    is then that of the start-up code.
 
-    >>> gcc_version({"producers": [], "compilers": ["GCC: (Debian 12.2.0-14) 12.2.0"]})  # type: ignore
+    >>> gcc_version({"producers": [("GNU AS 2.40", 1)], "compilers": ["GCC: (GNU) 12.2.0"]})  # type: ignore
     (12, 2)
     """
     for producer, _ in report["producers"]:
-        if found := re.match(r"GNU \S+ (\d{1,4})\.(\d{1,4})", producer):
+        if found := re.match(r"GNU (?!AS )\S+ (\d{1,4})\.(\d{1,4})", producer):
             return int(found[1]), int(found[2])
+    if any("clang" in text for text in report["compilers"]):
+        return None
     named = [
         (int(found[1]), int(found[2]))
         for text in report["compilers"]

@@ -57,6 +57,9 @@ def binary(
         print_json(document(found))
     elif format is BinaryFormat.objdump:
         for program in found:
+            if program.problem:
+                print(f"octavo: {program.name} {program.problem}", file=sys.stderr)
+                continue
             if len(found) > 1:
                 print(f"{program.name}:")
             print("".join(f"{line}\n" for line in lines(program)), end="")

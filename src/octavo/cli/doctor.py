@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 _MOST_OF_A_CORE = 0.01
 # Options that have an effect together with these.
-_USED_WITH = {"explain": {"format"}, "compare": {"format"}, "watch": {"dsn", "hosts", "format"}}
+_SHOWN = {"fail_on", "format", "verbose"}
+_USED_WITH = {
+    "explain": {"format"}, "compare": {"format"}, "watch": {"dsn", "hosts", "format"}, "facts": _SHOWN,
+    "binary": _SHOWN, "before_start": {"shared_buffers", *_SHOWN},
+}  # fmt: skip
 
 
 class DoctorFormat(StrEnum):
@@ -265,12 +269,12 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
 
     seconds = duration_option("--watch", f"{every}s" if every.strip().isdecimal() else every, "1s")
     with ExitStack() as stack:
-        patients, _ = examine.patients(dsn)
+        patients, refused = examine.patients(dsn)
         if not patients:
             raise HostError("could not connect to any server on this host; give --dsn")
         for patient in patients:
             stack.callback(patient.close)
-        before = _look(patients, 0)
+        before = _look(patients, refused, 0)
         if format is DoctorFormat.json:
             print(json.dumps(before, allow_nan=False), flush=True)
         else:
@@ -278,7 +282,7 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
         with suppress(KeyboardInterrupt):
             while True:
                 spent = time.process_time()
-                after = _look(patients, seconds)
+                after = _look(patients, refused, seconds)
                 # The more processes the server has, the more it costs to look at them.
                 rest = (time.process_time() - spent) / _MOST_OF_A_CORE - seconds
                 changed = changes(before, after)
@@ -291,11 +295,11 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
                     time.sleep(rest)
 
 
-def _look(patients: "list[ExaminedServer]", seconds: float) -> dict[str, Any]:
-    """The report of all servers, whose observation shares the seconds."""
+def _look(patients: "list[ExaminedServer]", refused: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """The report of all servers, whose observation shares the seconds, and of those that cannot be examined."""
     from octavo.doctor import examine, report
 
-    return report.document(examine.look_at(patients, seconds / len(patients)))
+    return report.document([*examine.look_at(patients, seconds / len(patients)), *refused])
 
 
 def _print(found: dict[str, Any], format: DoctorFormat, *, verbose: bool) -> None:

@@ -48,9 +48,12 @@ def plan(
     octavo hugepages plan --dsn 'host=/run/postgresql dbname=shop' --connections 500
     """
     from octavo.cli.output import console, print_json
+    from octavo.errors import UsageError
     from octavo.hugepages.plan import document
     from octavo.hugepages.render import print_plan
 
+    if connections is not None and pgdata is None and dsn is None:
+        raise UsageError("--connections has no effect without --pgdata or --dsn; add one, or leave --connections out")
     found = document(_situation(pgdata, bindir, dsn, page_size), connections)
     if format is TableFormat.json:
         print_json(found)
@@ -100,8 +103,8 @@ def verify(
 ) -> None:
     """Check that a server uses huge pages, now and after a restart.
 
-    It only reads, and also shows what octavo doctor finds about huge pages. Exit code 1 if the server does not use
-    them. Without --dsn: libpq's default server.
+    It only reads, and also shows what octavo doctor finds about huge pages. Exit code 1 if a check is bad. Without
+    --dsn: libpq's default server.
 
     Example: octavo hugepages verify --dsn 'host=/run/postgresql'
     """

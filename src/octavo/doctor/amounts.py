@@ -12,7 +12,6 @@ from octavo.hugepages.savings import predictable, table_bytes
 from octavo.units import format_size, human_size
 
 MB = 1024**2
-GB = 1024**3
 # The share of shared memory besides shared_buffers, used before PostgreSQL 15, which reports the total. Measured 6 to
 # 13 % at 8 kB blocks (docs/hugepages.md: 128 MB needs 144 MB, 16 MB needs 24 MB).
 _BESIDE = 0.13

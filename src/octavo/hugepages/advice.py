@@ -6,8 +6,7 @@ PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.
 
 from typing import Any
 
-from octavo.hugepages.needed import ServerPages
-from octavo.hugepages.pool import PoolState
+from octavo.hugepages.pool import PoolState, pool_file
 from octavo.postgres.setting_line import Setting
 from octavo.units import format_size
 
@@ -22,18 +21,19 @@ FAILURES = {
     "huge_pages_status (17 and later) or octavo hugepages verify",
 }
 EITHER = (
-    "either way, reaching the limit of a hugetlb cgroup when a page is first touched kills the server by SIGBUS; if a "
+    "reaching the limit of a hugetlb cgroup when a page is first touched kills the server by SIGBUS; if a "
     "read fills the page, the read is short and PostgreSQL reports a block that it could not read completely"
 )
 # A boot that takes more than this share of memory for one pool leaves a machine that may not come up.
 _MOST_OF_MEMORY = 0.9
 
 
-def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default: int, memory: int) -> dict[str, Any]:
-    """The lines for one page size, so that the server gets `needed` pages, of which it holds `own` now.
+def advise(pool: PoolState, needed: int, own: int, requested: int, default: int, memory: int) -> dict[str, Any]:
+    """The lines for one page size, so that a server that requests pages of `requested` bytes gets `needed` pages, of
+    which it holds `own` now.
 
-    A larger pool is not reduced, because its free pages may be for others. More than nine tenths of `memory`, in bytes,
-    is never advised, because at boot the kernel allocates all that it can.
+    A larger pool is not reduced, because its free pages may be for others. More than nine tenths of `memory`, in bytes
+    and without the pools of other sizes, is never advised, because at boot the kernel allocates all that it can.
     """
     page, target = pool.page, pool.target(needed, own)
     pages = max(target, pool.persistent)
@@ -44,23 +44,23 @@ def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default:
         "unclaimed_pages": pages - target,
         "fits_memory": fits,
         "sysctl": [f"vm.nr_hugepages = {pages}"] if page == default and fits else [],
-        "sysfs": f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages",
-        "kernel_command_line": f"hugepagesz={_kernel_name(page)} hugepages={pages}" if fits else None,
+        "sysfs": str(pool_file(page)),
+        "kernel_command_line": kernel_command_line(page, pages) if fits else None,
         "boot_only": page >= _BOOT_ONLY,
-        "postgresql_conf": [one.conf for one in settings(page, server, default)],
+        "postgresql_conf": [one.conf for one in settings(page, requested, default)],
     }
 
 
-def settings(page: int, server: ServerPages, default: int) -> list[Setting]:
+def settings(page: int, requested: int, default: int) -> list[Setting]:
     """The settings by which the server uses pages of this size, and refuses to start without them."""
-    meant = [] if server.page(default) == page == default else [Setting("huge_page_size", format_size(page))]
+    meant = [] if requested == page == default else [Setting("huge_page_size", format_size(page))]
     return [Setting("huge_pages", "on"), *meant]
 
 
-def _kernel_name(page: int) -> str:
-    """As the kernel's command line has it.
+def kernel_command_line(page: int, pages: int) -> str:
+    """The words for so many pages at boot.
 
-    >>> _kernel_name(1024**3), _kernel_name(2 * 1024**2), _kernel_name(64 * 1024)
-    ('1G', '2M', '64K')
+    >>> kernel_command_line(1024**3, 3), kernel_command_line(64 * 1024, 9)
+    ('hugepagesz=1G hugepages=3', 'hugepagesz=64K hugepages=9')
     """
-    return format_size(page).removesuffix("B").replace("k", "K")
+    return f"hugepagesz={format_size(page).removesuffix('B').replace('k', 'K')} hugepages={pages}"

@@ -16,11 +16,15 @@ from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
 from octavo.host.lock import host_lock
 from octavo.host.process import boot_id
+from octavo.host.safe_read import read_text
+from octavo.host.trusted_paths import NotOursError, kernel_path
 from octavo.host.undo import Entry, Undone
+from octavo.hugepages.limits import overcommit
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, meminfo, memory_to_take, pool_file, read_pool
 from octavo.units import human_size
 
 _ROOT = Path("/")
+_MOST_BYTES = 1024**2
 
 
 def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any]:
@@ -41,6 +45,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
         if short == 0:  # enlarged meanwhile, perhaps for another server: the target would take its pages
             return _document(before, before, needed, 0)
         _check_memory(before.to_allocate(needed, own) * page, root)
+        _check_overcommit(before, needed, own, root)
         target = before.target(needed, own)
         entry: Entry = {
             "id": uuid.uuid4().hex, "path": str(file), "found": str(before.persistent), "set": str(target),
@@ -53,11 +58,12 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
             raise HostError(f"the kernel refuses {target} for {file}: {error.strerror}") from error
         after = read_pool(page, sys)
         if after.persistent < target:
-            came = after.persistent - before.persistent
-            why = _why_fewer(page, root)
+            came, why = after.persistent - before.persistent, _why_fewer(page, root)
             journal.undo(number)
+            kept_back = read_pool(page, sys).persistent - before.persistent
+            returned = "returned them" if kept_back <= 0 else f"could return only {came - kept_back}"
             raise HostError(
-                f"requested {short} more huge pages of {human_size(page)}, got {came} and returned them: {why}"
+                f"requested {short} more huge pages of {human_size(page)}, got {came} and {returned}: {why}"
             )
         entry |= {"set": str(after.persistent), "ours": None}
         _keep([*applied, entry])
@@ -132,12 +138,16 @@ def _pool_of(file: Path) -> PoolState:
 
 
 def kept() -> list[Entry]:
-    """The changes that were applied and not undone. Raises HostError if their record is damaged."""
+    """The changes that were applied and not undone. Raises HostError if their record is damaged, or names other files
+    than the kernel's: for root it may be in a home of another user."""
     try:
-        return json.loads(_record().read_text())["applied"]
+        applied: list[Entry] = json.loads(read_text(_record(), _MOST_BYTES))["applied"]
+        for entry in applied:
+            kernel_path(entry["path"])
+        return applied
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, NotOursError) as error:
         raise HostError(f"{_record()} is damaged ({error}); check the pools in /proc/meminfo, then remove it") from None
 
 
@@ -167,6 +177,14 @@ def _check_memory(more: int, root: Path) -> None:
             f"{human_size(more)} more in huge pages are needed and {human_size(there)} of memory can be taken; "
             f"{MORE_MEMORY}"
         )
+
+
+def _check_overcommit(pool: PoolState, needed: int, own: int, root: Path) -> None:
+    for one in overcommit(pool, needed, own, root):
+        if one.severity == "error":
+            raise HostError(
+                f"{one.found}; {one.consequence}: allocations would fail; {one.fix}, or stop the server first"
+            )
 
 
 def _why_fewer(page: int, root: Path) -> str:

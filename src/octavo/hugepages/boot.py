@@ -44,8 +44,18 @@ def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
     return found
 
 
+def is_read_after(said_by: str, file: str) -> bool:
+    """Whether what a setting comes from is a sysctl file whose value replaces that of another file at boot.
+
+    >>> [is_read_after(by, "/etc/sysctl.d/60-x.conf") for by in ("/etc/sysctl.conf", "/run/sysctl.d/50-y.conf", "the…")]
+    [True, False, False]
+    """
+    return said_by.startswith("/") and Path(said_by).name > Path(file).name
+
+
 def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
-    """hugepages=N counts pages of the hugepagesz= before it, else of the default size; 0:N,1:N is by memory node."""
+    """hugepages=N counts pages of the hugepagesz= or default_hugepagesz= before it, else of the default size; 0:N,1:N
+    is by memory node."""
     try:
         words = (root / "proc/cmdline").read_text(errors="replace").split()
     except OSError:
@@ -54,7 +64,7 @@ def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
     for word in words:
         name, _, value = word.partition("=")
         if name in ("hugepagesz", "default_hugepagesz"):
-            size = _bytes(value) if name == "hugepagesz" else size
+            size = _bytes(value)
         elif name == "hugepages" and size == page and (numbers := re.findall(r"(?:^|[:,])(\d{1,18})(?=,|$)", value)):
             found = AtBoot(sum(map(int, numbers)), "the kernel's command line")
     return found

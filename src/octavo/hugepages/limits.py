@@ -48,10 +48,10 @@ def find_limits(
     found = [
         *_shared_memory_type(server),
         *_page_size(server, pool, root),
-        *_pending(server),
+        *pending(server),
         *_group(server, pool, needed, own, root),
         *_memory(pool, needed, own, root),
-        *_overcommit(pool, needed, own, root),
+        *overcommit(pool, needed, own, root),
         *_container(pool, needed, root, environment),
         *_transparent(root),
         _memlock(root),
@@ -91,7 +91,8 @@ def _page_size(server: ServerPages | None, pool: PoolState, root: Path) -> list[
     ]
 
 
-def _pending(server: ServerPages | None) -> list[Limit]:
+def pending(server: ServerPages | None) -> list[Limit]:
+    """The finding for settings that wait for a restart and may change the need."""
     if server is None or not server.unsettled:
         return []
     return [
@@ -172,7 +173,8 @@ def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[L
     ]
 
 
-def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+def overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+    """The finding for strict accounting of allocations; an error where the pool would make them fail at once."""
     mode = _text(root / "proc/sys/vm/overcommit_memory")
     more = pool.to_allocate(needed, own) * pool.page if needed is not None else 0
     if mode != "2" or not more:

@@ -4,7 +4,7 @@ A stopped server is queried with `postgres -C` (manual, "Linux Huge Pages"), a r
 guessed from shared_buffers: the rest of shared memory grows with max_connections, the WAL buffers and extensions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class ServerPages:
     def unsettled(self) -> tuple[str, ...]:
         """Settings that wait for a restart and may change what the server needs: it reports only the need of those in
         force."""
-        return tuple(name for name in self.pending if name not in _WEIGHTLESS)
+        return unsettled(self.pending)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -72,6 +72,11 @@ class ServerPages:
             "connections": self.connections,
             "pending_restart": list(self.pending),
         }
+
+
+def unsettled(pending: Iterable[str]) -> tuple[str, ...]:
+    """Those of the settings that wait for a restart that may change the shared memory."""
+    return tuple(name for name in pending if name not in _WEIGHTLESS)
 
 
 def stopped(ask: Callable[[str, int], str], sizes: Sequence[int], source: str) -> ServerPages:

@@ -7,8 +7,9 @@ from typing import Any
 
 from octavo.errors import HostError, UsageError
 from octavo.hugepages import savings
-from octavo.hugepages.advice import EITHER, FAILURES, advise
-from octavo.hugepages.limits import find_limits
+from octavo.hugepages.advice import EITHER, FAILURES, SYSCTL_FILE, advise
+from octavo.hugepages.boot import at_boot, is_read_after
+from octavo.hugepages.limits import find_limits, pending
 from octavo.hugepages.needed import ServerPages, server_of
 from octavo.hugepages.pool import PoolState, default_page, meminfo, read_pools
 from octavo.hugepages.postmaster_memory import PostmasterMemory, read_postmaster
@@ -28,7 +29,8 @@ class Situation:
         self.page = page if page is not None else (self.server.page(self.default) if self.server else self.default)
         if self.page not in sizes:
             raise UsageError(
-                f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}"
+                f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}; "
+                "choose one with --page-size"
             )
         self.seen: PostmasterMemory | None = None
         if self.server is not None and self.server.postmaster is not None:
@@ -73,6 +75,7 @@ def held(server: ServerPages | None, seen: PostmasterMemory | None, page: int, d
 def document(situation: Situation, connections: int | None) -> dict[str, Any]:
     """The complete document of `octavo hugepages plan`. Sizes in bytes, numbers in pages."""
     server, seen, page = situation.server, situation.seen, situation.page
+    # Of another host neither the memory and its pages are known, nor who uses the pools.
     elsewhere = server is not None and server.running and server.postmaster is None
     return {
         "schema_version": SCHEMA_VERSION,
@@ -84,11 +87,12 @@ def document(situation: Situation, connections: int | None) -> dict[str, Any]:
         "needed": [_needed(situation, pool) for pool in situation.pools] if server else [],
         "pools": [pool.as_dict() for pool in situation.pools],
         "seen": seen.as_dict(server.pages[page], page) if seen and server else None,
-        "page_tables": _page_tables(situation, connections) if server else None,
+        "page_tables": _page_tables(situation, connections) if server and not elsewhere else None,
         "limits": [
-            one.as_dict() for one in find_limits(server, situation.pool(), situation.own(page))
-        ] if not elsewhere else [],
-        "advice": [_advice(situation, pool) for pool in situation.pools] if server else [],
+            one.as_dict()
+            for one in (pending(server) if elsewhere else find_limits(server, situation.pool(), situation.own(page)))
+        ],
+        "advice": [_advice(situation, pool) for pool in situation.pools] if server and not elsewhere else [],
         "huge_pages": {**FAILURES, "either": EITHER},
     }  # fmt: skip
 
@@ -112,7 +116,10 @@ def _advice(situation: Situation, pool: PoolState) -> dict[str, Any]:
     server = situation.server
     assert server is not None
     needed, own = server.pages[pool.page], situation.own(pool.page)
-    return advise(pool, needed, own, server, situation.default, meminfo("MemTotal"))
+    others = sum((one.total - situation.own(one.page)) * one.page for one in situation.pools if one is not pool)
+    told = advise(pool, needed, own, server.page(situation.default), situation.default, meminfo("MemTotal") - others)
+    said = at_boot(pool.page, situation.default) if told["sysctl"] else None
+    return {**told, "set_again_by": said.said_by if said and is_read_after(said.said_by, SYSCTL_FILE) else None}
 
 
 def _page_tables(situation: Situation, connections: int | None) -> dict[str, Any]:

@@ -23,13 +23,13 @@ def print_plan(document: dict[str, Any], screen: "Console") -> None:
         )
         _say(screen, f"source: {server['source']}")
         if document["not_here"]:
-            _say(screen, f"Pools and limits below are this host's, not the server's: {document['not_here']}.")
+            _say(screen, f"The pools are this host's, not the server's: {document['not_here']}; run this on its host.")
     _print_pools(screen, document)
-    if server is not None:
+    if server is not None and document["here"]:
         _print_page_tables(screen, document["page_tables"])
         _print_seen(screen, document)
     _print_limits(screen, document["limits"])
-    if server is not None:
+    if server is not None and document["here"]:
         _print_advice(screen, document)
 
 
@@ -37,7 +37,11 @@ def print_apply(document: dict[str, Any], screen: "Console") -> None:
     """Prints requested and allocated pages, with the names of /proc/meminfo."""
     size = human_size(document["page_bytes"])
     if document["asked_pages"] == 0:
-        print(f"nothing to do: {document['needed_pages']} pages of {size} are available for the server")
+        _say(
+            screen,
+            f"nothing to do: {document['needed_pages']} pages of {size} are available for the server, unless another "
+            "one that is stopped now takes them first",
+        )
     else:
         kept = document["surplus_kept_pages"]
         surplus = f", {kept} of them surplus pages that are now kept" if kept else ""
@@ -93,14 +97,10 @@ def _print_pools(screen: "Console", document: dict[str, Any]) -> None:
     for pool in document["pools"]:
         row = (_page_name(pool["page_bytes"], document), *_counts(pool))
         if one := needed.get(pool["page_bytes"]):
-            row += (
-                f"{one['pages']:,}",
-                human_size(one["unused_bytes"]),
-                f"{one['pool_pages']:,}",
-                f"{one['short_pages']:,}",
-            )
+            row += (f"{one['pages']:,}", human_size(one["unused_bytes"]))
+            row += (f"{one['pool_pages']:,}", f"{one['short_pages']:,}") if document["here"] else ()
         rows.append(row)
-    extra = ("needed", "unused", "pool to set", "more") if needed else ()
+    extra = ("needed", "unused", *(("pool to set", "more") if document["here"] else ())) if needed else ()
     print("\nHuge pages: the pools as they are" + (", and for this server" if needed else ""))
     _print_table(screen, ("page", "Total", "Free", "Rsvd", "Surp", *extra), rows)
     for pool in document["pools"]:
@@ -108,10 +108,8 @@ def _print_pools(screen: "Console", document: dict[str, Any]) -> None:
             nodes = ", ".join(f"node {one['node']}: {one['total']} ({one['free']} free)" for one in pool["nodes"])
             _say(screen, f"{human_size(pool['page_bytes'])} by NUMA node: {nodes}")
     if needed:
-        _say(
-            screen,
-            "* the chosen size; unused: rest of the last page; pool to set: includes pages of others",
-        )
+        words = "* the chosen size; unused: rest of the last page"
+        _say(screen, f"{words}; pool to set: includes pages of others" if document["here"] else words)
 
 
 def _print_page_tables(screen: "Console", tables: dict[str, Any]) -> None:
@@ -158,13 +156,16 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     if not chosen["fits_memory"]:
         _say(
             screen,
-            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than 90 % of this machine's memory; "
-            "the kernel would allocate as many as it can, and the machine might not boot.",
+            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than 90 % of this machine's memory "
+            "without the pools of other sizes; the kernel would allocate as many as it can, and the machine might not "
+            "boot.",
         )
     elif chosen["sysctl"]:
         print(f"at boot, in {SYSCTL_FILE}:")
         for line in chosen["sysctl"]:
             print(f"    {line}")
+        if chosen["set_again_by"]:
+            _say(screen, f"and the same in {chosen['set_again_by']}, which sets the pool too and is read after it")
         print(f"or on the kernel's command line:\n    {chosen['kernel_command_line']}")
     else:
         print(f"at boot, on the kernel's command line:\n    {chosen['kernel_command_line']}")
@@ -188,7 +189,7 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     print("\nIf the pages are not available")
     for setting in ("on", "try"):
         _say(screen, f"huge_pages = {setting}: {document['huge_pages'][setting]}.")
-    _say(screen, f"Either: {document['huge_pages']['either']}.")
+    _say(screen, f"Either way, {document['huge_pages']['either']}.")
 
 
 def _page_name(page: int, document: dict[str, Any]) -> str:

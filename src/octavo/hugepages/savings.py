@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _ENTRY = 8
-# PTE, PMD and PUD tables. What is above is there for every process anyway.
-_LEVELS = 3
+# PTE, PMD and PUD tables; with pages of 64 kB a PMD table maps 4 TB, and there is no PUD (arch/arm64/Kconfig,
+# PGTABLE_LEVELS). What is above is there for every process anyway.
+_LEVELS, _LEVELS_OF_64KB = 3, 2
 # Those whose tables are one page of 8-byte entries at every level.
 _KNOWN = ("x86_64", "aarch64", "riscv64", "loongarch64")
 
@@ -45,13 +46,14 @@ def table_bytes(memory: int, page: int, base: int) -> int:
     >>> [table_bytes(138 * GB, page, 4 * kB) // kB for page in (4 * kB, 2048 * kB, GB)]
     [283180, 556, 4]
     >>> table_bytes(138 * GB, 64 * kB, 64 * kB) // kB  # a kernel with 64 kB pages: a table is 64 kB and maps 512 MB
-    17792
+    17728
     """
     entries = base // _ENTRY
     total, entry = 0, base
-    for level in range(1, _LEVELS + 1):
+    levels = _LEVELS_OF_64KB if base == 64 * 1024 else _LEVELS
+    for level in range(1, levels + 1):
         covered = entry * entries
-        if covered > page or level == _LEVELS:  # a table of this level maps more than one such page
+        if covered > page or level == levels:  # a table of this level maps more than one such page
             total += -(-memory // covered) * base
         entry = covered
     return total

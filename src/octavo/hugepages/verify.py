@@ -14,6 +14,8 @@ _ON = (
     "server then does not start"
 )
 
+_OTHER = "SELECT setting FROM pg_file_settings WHERE name = 'huge_pages' shows it"
+
 
 def document(situation: Situation, root: Path = _ROOT) -> dict[str, Any]:
     """`checks[]`, each `ok`, `bad` or `note` (cannot be told, or no fault of today), and `ok` when none is bad."""
@@ -122,6 +124,8 @@ def _setting(situation: Situation) -> dict[str, str]:
     server = situation.server
     assert server is not None
     found = f"huge_pages = {server.huge_pages}"
+    if "huge_pages" in server.pending:
+        return _check("setting", None, f"{found}, and another value waits for the restart", _OTHER)
     if server.huge_pages == "try":
         found += ": without the pages it would silently start with small ones"
         return _check("setting", None, found, _ON)

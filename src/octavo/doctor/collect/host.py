@@ -23,7 +23,6 @@ _AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
 _MEMORY = {
     "host.memory.total_bytes": "MemTotal",
     "host.memory.available_bytes": "MemAvailable",
-    "host.memory.page_tables_bytes": "PageTables",
     "host.memory.commit_limit_bytes": "CommitLimit",
     "host.memory.committed_bytes": "Committed_AS",
     "host.swap.total_bytes": "SwapTotal",
@@ -94,7 +93,6 @@ def _transparent(root: Path) -> list[Fact]:
     daemon = directory / "khugepaged"
     return [
         *found,
-        fact_of("host.thp.khugepaged_defrag", daemon / "defrag", int),
         fact_of("host.thp.khugepaged_pages_to_scan", daemon / "pages_to_scan", int),
         fact_of("host.thp.khugepaged_pause_ms", daemon / "scan_sleep_millisecs", int),
     ]

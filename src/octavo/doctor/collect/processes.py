@@ -18,7 +18,7 @@ _KB = 1024
 
 def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
     """The sums over the postmaster and all its children."""
-    tables, swap, private, huge, count, largest = 0, 0, 0, 0, 0, 0
+    tables, swap, private, huge, count = 0, 0, 0, 0, 0
     pids = [postmaster, *child_pids(postmaster, proc)]
     for pid in pids:
         try:
@@ -26,8 +26,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         except OSError:
             continue
         count += 1
-        one = number_after(status, b"\nVmPTE:") * _KB
-        tables, largest = tables + one, max(largest, one)
+        tables += number_after(status, b"\nVmPTE:") * _KB
         huge = max(huge, number_after(status, b"\nHugetlbPages:") * _KB)
         swap += number_after(status, b"\nVmSwap:") * _KB
         private += number_after(status, b"\nRssAnon:") * _KB
@@ -35,7 +34,6 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
     return [
         Fact("host.process.count", count, where),
         Fact("host.process.page_tables_bytes", tables, f"{where}: VmPTE"),
-        Fact("host.process.largest_page_tables_bytes", largest, f"{where}: VmPTE"),
         Fact("host.process.huge_bytes", huge, f"{where}: HugetlbPages, the largest"),
         Fact("host.process.swap_bytes", swap, f"{where}: VmSwap"),
         Fact("host.process.private_bytes", private, f"{where}: RssAnon"),

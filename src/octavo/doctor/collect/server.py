@@ -122,7 +122,6 @@ def _server(rows: list[Row]) -> list[Fact]:
         Fact("server.version", str(row["version"]).split()[0], version),
         Fact("server.version_number", row["version_number"], "SHOW server_version_num"),
         Fact("server.in_recovery", row["in_recovery"], "pg_is_in_recovery()"),
-        Fact("server.uptime_seconds", row["uptime_seconds"], "pg_postmaster_start_time()"),
         Fact("server.connections", row["connections"], "pg_stat_database: numbackends"),
         idle,
         Fact("server.pending_restart", list(row["pending"] or ()), "pg_settings: pending_restart"),

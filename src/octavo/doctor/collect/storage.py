@@ -11,7 +11,7 @@ from pathlib import Path
 from octavo.doctor.collect.reading import fact_of, kilobytes
 from octavo.doctor.facts import Fact
 from octavo.host.block_devices import device_under, disks_below, family, is_virtual, rotates
-from octavo.host.kernel_text import chosen, shown
+from octavo.host.kernel_text import shown
 from octavo.host.mounts import mount_of, mounts
 from octavo.host.page_stack import OWN_BLOCKS
 
@@ -90,13 +90,6 @@ def _device(directory: Path, sys: Path) -> list[Fact]:
     if device is None:
         return [Fact("host.device.", unknown=f"the filesystem of {directory} names no block device")]
     queue = device / "queue"
-    numbers = {
-        "logical_sector_bytes": "logical_block_size",
-        "physical_sector_bytes": "physical_block_size",
-        "minimum_io_bytes": "minimum_io_size",
-        "optimal_io_bytes": "optimal_io_size",
-        "atomic_write_bytes": "atomic_write_unit_max_bytes",
-    }
     disks = disks_below(device)
     return [
         Fact("host.device.name", device.name, str(device)),
@@ -104,11 +97,11 @@ def _device(directory: Path, sys: Path) -> list[Fact]:
         *_make(disks),
         fact_of("host.device.size_bytes", disks[0] / "size", lambda text: int(text) * 512),
         *_raid(device),
-        *(fact_of(f"host.device.{name}", queue / file, int) for name, file in numbers.items()),
+        fact_of("host.device.physical_sector_bytes", queue / "physical_block_size", int),
+        fact_of("host.device.atomic_write_bytes", queue / "atomic_write_unit_max_bytes", int),
         fact_of("host.device.readahead_bytes", queue / "read_ahead_kb", kilobytes),
         fact_of("host.device.largest_request_bytes", queue / "max_sectors_kb", kilobytes),
         _rotational(device, disks),
-        fact_of("host.device.scheduler", queue / "scheduler", chosen),
     ]
 
 
@@ -140,7 +133,6 @@ def _raid(device: Path) -> list[Fact]:
     return [
         Fact("host.raid.name", raid.name, str(raid)),
         fact_of("host.raid.level", raid / "md/level"),
-        fact_of("host.raid.disks", raid / "md/raid_disks", lambda text: int(text.split()[0])),
         fact_of("host.raid.chunk_bytes", raid / "md/chunk_size", int),
         fact_of("host.raid.stripe_bytes", raid / "queue/optimal_io_size", int),
     ]

@@ -28,7 +28,6 @@ _OF_DATA_DIRECTORY = "host.fs.wal_elsewhere"
 # The planner and read options of a tablespace (ALTER TABLESPACE), and how they are parsed.
 OPTIONS: Mapping[str, type[int] | type[float]] = {
     "random_page_cost": float, "seq_page_cost": float, "effective_io_concurrency": int,
-    "maintenance_io_concurrency": int,
 }  # fmt: skip
 _Options = tuple[tuple[str, float], ...]
 

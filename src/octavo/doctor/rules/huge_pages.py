@@ -2,7 +2,7 @@
 
 from octavo.doctor.amounts import SHMEM_THP, HugePages, huge_pages, memory_bytes, on_huge_pages, percent, tables_each
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
-from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.facts import RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.units import human_size
 
@@ -11,8 +11,6 @@ _MUCH, _SOME, _FEW_BYTES = 0.05, 0.01, 256 * 1024**2
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
-    if asked.whole_or_none("host.process.count") is None:
-        raise NotApplicableError("the server does not run")
     if on_huge_pages(asked):
         return Ok(f"shared memory is in huge pages (huge_pages = {setting})")
     wanted = huge_pages(asked)

@@ -1,5 +1,7 @@
 """Huge pages that the host has but the server's control group may not use: SIGBUS during initdb or at start."""
 
+import shlex
+
 from octavo.doctor.amounts import MB, HugePages, group_limits, huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
@@ -60,7 +62,8 @@ def _allow(asked: RuleFacts, limits: list[GroupLimit], wanted: HugePages) -> tup
         memory = "…" if limit is None else f"{limit // MB}Mi"
         return (f"# or, in the pod: resources: {{limits: {{{kubernetes_resource(page, pages)}, memory: {memory}}}}}",)
     return tuple(
-        f"echo {pages * page + one.used - min(own, one.used)} > {one.group / one.name}   # or allow them, on the host"
+        f"echo {pages * page + one.used - min(own, one.used)} > {shlex.quote(str(one.group / one.name))}"
+        "   # or allow them, on the host"
         for one in limits
         if one.room(own) < pages * page
     )

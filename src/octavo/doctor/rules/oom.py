@@ -29,8 +29,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "warning",
             f"the postmaster's oom_score_adj is {own} in a container ({container})",
-            f"oom_score_adj is {own} of at most 1000: this pod is killed before every other one when the node's memory "
-            "runs out",
+            f"with oom_score_adj {own} of at most 1000 its processes are among the first that are killed when the "
+            "node's memory runs out",
             _guaranteed(asked, limit),
             "restart",
             check,
@@ -97,8 +97,8 @@ RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
     "memory is overcommitted, or the control group has a limit; and the postmaster's oom_score_adj is not negative (a "
-    "warning if less than 10 % of the memory is available), or its backends share its protection, or its pod is killed "
-    "first",
+    "warning if less than 10 % of the memory is available), or its backends share its protection, or its pod is among "
+    "the first to be killed",
     "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score(5) and proc_pid_oom_score_adj(5)",
     _judge,
 )

@@ -1,5 +1,7 @@
 """The result of `octavo predict` for a trace of this server."""
 
+import shlex
+
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.text import one_line
@@ -27,7 +29,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"# then docs/switching.md: dump and restore to {block}",
         ),
         "dump and restore",
-        f"octavo predict {one_line(asked.text('predict.trace'))}",
+        f"octavo predict {shlex.quote(one_line(asked.text('predict.trace')))}",
     )
 
 

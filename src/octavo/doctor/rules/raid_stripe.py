@@ -1,6 +1,7 @@
 """A software RAID: whether the filesystem knows its stripe, and what a smaller write costs on one with parity."""
 
 import re
+import shlex
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts, UnknownError
@@ -28,7 +29,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 
 def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding | None:
-    options, mount = asked.text("host.fs.options"), asked.text_or_none("host.fs.mount") or "MOUNT"
+    options, mount = asked.text("host.fs.options"), shlex.quote(asked.text_or_none("host.fs.mount") or "MOUNT")
     if asked.text("host.fs.type") != "xfs":
         return None
     unit, width = (int(found[1]) * _SECTOR if (found := re.search(rf"\b{word}=(\d{{1,9}})\b", options)) else 0

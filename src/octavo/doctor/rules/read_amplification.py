@@ -21,7 +21,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if fetched < _MOST * wanted:
         return Ok(f"{human_size(wanted)}/s requested, {human_size(fetched)}/s fetched from storage")
     # A transaction reports its reads when it ends: until then they are fetched but not counted as requested.
-    if asked.has("live.server.long_transactions") and asked.flag("live.server.long_transactions"):
+    if asked.flag("live.server.long_transactions"):
         raise UnknownError(
             f"a transaction runs longer than the {asked.number('live.seconds'):.0f} s observed, and PostgreSQL counts "
             "its reads only when it ends; try --interval 30s"

@@ -10,6 +10,7 @@ _COUNTS_BYTES = 180000
 _ENOUGH, _SMALL, _DEFAULT = 10_000, 32 * 1024, 128 * 1024
 _MB = 1024**2
 _SCAN = 100 * _MB
+_OF_THE_SERVER = 2 + 38  # special workers and auxiliary processes (NUM_…_PROCS in storage/proc.h of 18)
 _DISK = 140  # requests per second of one rotating disk, as in the cited thread
 
 
@@ -28,10 +29,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     hits = (asked.whole_or_none("server.scans.hits") or 0) * block
     if hits > size:
         return Ok(f"{seen}; {human_size(hits)} were found in shared_buffers")
-    limit, buffers = asked.whole("setting.io_combine_limit"), asked.whole("setting.shared_buffers")
-    connections = asked.whole("setting.max_connections")
-    allowed = buffers // connections  # the buffers that a backend may pin at once (MaxProportionalPins)
-    lines, takes = _lines(asked, limit, allowed, connections)
+    limit, shares = asked.whole("setting.io_combine_limit"), _shares(asked)
+    allowed = asked.whole("setting.shared_buffers") // shares
+    lines, takes = _lines(asked, limit, allowed, shares)
     if not lines:
         return Ok(f"{seen}; io_combine_limit and shared_buffers allow larger ones")
     small, large = int(_SCAN / each), _SCAN // _DEFAULT
@@ -47,12 +47,19 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )
 
 
-def _lines(asked: RuleFacts, limit: int, allowed: int, connections: int) -> tuple[tuple[Line, ...], str]:
+def _shares(asked: RuleFacts) -> int:
+    """The processes among which the buffers are divided for what each may pin at once (MaxProportionalPins)."""
+    others = ("autovacuum_worker_slots", "max_worker_processes", "max_wal_senders")
+    more = sum(asked.whole_or_none(f"setting.{name}") or 0 for name in others)
+    return asked.whole("setting.max_connections") + more + _OF_THE_SERVER
+
+
+def _lines(asked: RuleFacts, limit: int, allowed: int, shares: int) -> tuple[tuple[Line, ...], str]:
     """The lines for larger requests, and what puts them into effect; none if both limits already allow them."""
     if limit < _DEFAULT:
         return (alter("io_combine_limit", format_size(_DEFAULT)), RELOAD), "reload"
     if allowed < limit:
-        wanted = -(-limit * connections // _MB) * _MB
+        wanted = -(-limit * shares // _MB) * _MB
         return (*set_buffers(asked, wanted), "# or fewer connections: max_connections, and a pooler"), "restart"
     return (), ""
 
@@ -61,7 +68,7 @@ RULE = DoctorRule(
     "scan-requests",
     "Do large scans read in large requests?",
     "large scans have made 10,000 requests or more, of less than two blocks on average (18 and later), because "
-    "io_combine_limit or shared_buffers / max_connections is too small",
+    "io_combine_limit, or what each process may pin of shared_buffers, is too small",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 90 disks against 6 for 100 MB/s; "
     "PostgreSQL src/backend/storage/buffer/bufmgr.c (MaxProportionalPins)",
     _judge,

@@ -3,7 +3,6 @@
 SELECT current_setting('server_version') AS version,
        current_setting('server_version_num')::int AS version_number,
        pg_is_in_recovery() AS in_recovery,
-       extract(epoch FROM now() - pg_postmaster_start_time())::float8 AS uptime_seconds,
        (SELECT sum(numbackends) FROM pg_stat_database)::int AS connections,
        (SELECT count(*) FROM pg_stat_activity
         WHERE backend_type = 'client backend' AND state = 'idle')::int AS idle_connections,
