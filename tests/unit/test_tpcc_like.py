@@ -138,6 +138,15 @@ def test_memory_in_huge_pages_is_the_server_s_own(tmp_path: Path) -> None:
         THP_MAPPED.open(target(tmp_path))
 
 
+def test_reading_a_paused_server_takes_it_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, {"1/task/1/children": "", "1/smaps_rollup": "x\nAnonHugePages: 2 kB\nShmemPmdMapped: 3 kB\n"})
+    monkeypatch.setattr("octavo.instruments.thp_mapped._BUDGET_SHARE", -1.0)
+    with pytest.raises(UnavailableError, match="more than its budget"):
+        THP_MAPPED.open(target(tmp_path, 1)).read()
+    paused = replace(target(tmp_path, 1), paused=True)
+    assert THP_MAPPED.open(paused).read() == {None: {"anon": 2.0, "shmem": 3.0}}
+
+
 @pytest.mark.parametrize(("before", "after", "seconds"), [(10**9, 3 * 10**9, 2.0), (None, None, 0.0)])
 def test_threads_that_make_huge_pages_are_timed(
     tmp_path: Path, before: int | None, after: int | None, seconds: float

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -103,6 +103,7 @@ class InstrumentSet:
                         self._switch_off(name, error)
             server.disconnect()
             target, connection = _connected(server, _STARTING_TIMEOUT)
+            target = replace(target, paused=running is not None)
         except BaseException:  # a profile would go on through later trials
             _stop_all(stops, _NO_WORK, {})
             raise

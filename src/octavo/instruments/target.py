@@ -13,7 +13,7 @@ class Target:
     """An observed server. Facts that are not visible are None, with a reason.
 
     `query` returns the rows of a query from `postgres/sql`, in its version for the server; `backend` is the process
-    that executes it.
+    that executes it. `paused`: whether it is read only while it is paused, so that a reading takes it no CPU time.
     """
 
     query: Callable[[str], Rows]
@@ -24,3 +24,4 @@ class Target:
     no_directory: str = ""
     no_processes: str = ""
     proc: Path = Path("/proc")
+    paused: bool = False

@@ -2,9 +2,11 @@
 
 Source: /proc/PID/smaps_rollup (proc_pid_smaps(5)): AnonHugePages and ShmemPmdMapped, in kB of 1024 bytes. It walks the
 process's page tables, 7 ms for a touched GB, so it is no longer read once it has taken more than a hundredth of the
-machine's CPU time between two readings. /proc/meminfo has the same for the whole machine, foreign processes included.
+machine's CPU time between two readings of a running server. /proc/meminfo has the same for the whole machine, foreign
+processes included.
 """
 
+import math
 import os
 
 from octavo.host.procfs import number_after
@@ -32,7 +34,8 @@ class ThpMapped:
 
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError if the processes, or their memory maps, are not accessible."""
-        read = rollups(target, _BUDGET_SHARE * self.period * (os.cpu_count() or 1))
+        budget = math.inf if target.paused else _BUDGET_SHARE * self.period * (os.cpu_count() or 1)
+        read = rollups(target, budget)
 
         def gauges() -> Reading:
             texts = read()
