@@ -49,7 +49,7 @@ def quoted(label: object) -> str:
 def group_text(document: Document, cells: Sequence[Row]) -> str:
     """Several cells of one condition in prose; by levels where they have all combinations of some levels.
 
-    "2 kB and 4 kB data blocks, with any WAL block"
+    "2 kB and 4 kB data blocks, with any WAL block"; "thp/shmem_thp never/always and always/always"
     """
     factors = compared(document)
     own: dict[str, list[str]] = {}
@@ -58,6 +58,8 @@ def group_text(document: Document, cells: Sequence[Row]) -> str:
         own[factor] = [level for level in levels(document, factor) if level in here]
     if len(factors) == 1:
         return named_levels(factors[0], own[factors[0]])
+    if len(factors) == 2 and not any(factor in _NOUNS for factor in factors) and _labels_are_levels(document):
+        return f"{'/'.join(factors)} {listed([spaced(cell['label']) for cell in cells])}"
     named = len(cells) > 1 or all(factor in _NOUNS for factor in factors)
     if len(factors) == 2 and named and len(cells) == len(own[factors[0]]) * len(own[factors[1]]):
         first, second = factors
@@ -87,11 +89,15 @@ def _single(factor: str) -> str:
 def cell_heading(document: Document) -> str:
     """The heading of a column of cells: the factors in their labels."""
     factors = compared(document)
-    named = all(
+    return "/".join(words(factor) for factor in factors) if factors and _labels_are_levels(document) else "cell"
+
+
+def _labels_are_levels(document: Document) -> bool:
+    factors = compared(document)
+    return all(
         cell["control"] or cell["label"] == "/".join(str(cell["levels"].get(factor)) for factor in factors)
         for cell in document["cells"]
     )
-    return "/".join(words(factor) for factor in factors) if factors and named else "cell"
 
 
 def is_plural(factor: str) -> bool:

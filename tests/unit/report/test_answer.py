@@ -15,6 +15,7 @@ from octavo.report.answer import FEW_CONDITIONS, answer, answers
 from octavo.report.document import Document
 from octavo.report.html import render
 from octavo.report.picture import forest_heading
+from octavo.report.plain import group_text
 from octavo.store.store import Store
 
 from . import documents
@@ -110,6 +111,14 @@ def test_a_baseline_that_is_a_word_has_its_factor_s_name(store: Store) -> None:
     document = made(store, changed_plan(compared))
     assert "huge_pages = off" in answer(document).headline
     assert forest_heading(document) == "TPS relative to huge_pages = off"
+
+
+def test_cells_of_two_modes_are_named_by_both(store: Store) -> None:
+    document = made(store, find_plan("thp")[0])
+    cells = {str(cell["label"]): cell for cell in document["cells"] if not cell["control"]}
+    both = [cells["never/always"], cells["always/always"]]
+    assert group_text(document, both) == "thp/shmem_thp never/always and always/always"
+    assert group_text(document, both[:1]) == "thp/shmem_thp never/always"
 
 
 def test_levels_whose_intervals_overlap_are_named_together(store: Store) -> None:

@@ -46,7 +46,9 @@ def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> W
     if isinstance(equipment.workload, CountsBySlices):
         result = replace(result, facts={COUNTED: client.counted})
         more = equipment.workload.of_slices(cell.trial.levels, result, seen.observations)
-        result = replace(result, observations=(*more, *result.observations))
+        primary = equipment.workload.metrics[0].name
+        observations = sorted((*more, *result.observations), key=lambda one: one.metric != primary)
+        result = replace(result, observations=tuple(observations))
     cell.facts |= {
         **facts_of(seen), "surroundings": asdict(surroundings), **_slice_facts(runner, done)
     }  # fmt: skip
