@@ -223,11 +223,10 @@ def test_servers_of_other_modes_are_paused_while_those_of_one_are_prepared(monke
     assert round_of(monkeypatch, "queries", cells, {"a": "never", "b": "always", "c": "never"}) == {
         "a": "a", "b": "b", "c": "c",
     }  # fmt: skip
-    first = events.index("reach a")
+    first = min(events.index("reach a"), events.index("reach c"))  # both at the same time
     assert events[first - 3 : first] == ["never", "continue a", "continue c"]
-    assert events[first + 1 : first + 8] == [
-        "reach c", "pause a", "pause c", "always", "continue b", "reach b", "pause b",
-    ]  # fmt: skip
+    assert sorted(events[first : first + 2]) == ["reach a", "reach c"]
+    assert events[first + 2 : first + 8] == ["pause a", "pause c", "always", "continue b", "reach b", "pause b"]
 
 
 def test_a_cell_measures_beforehand_what_its_workload_needs() -> None:
