@@ -125,7 +125,7 @@ def test_churn_reaches_more_accounts_than_an_int_can_number() -> None:
         def execute(self, statement: str) -> None:
             executed.append(statement)
 
-    pgbench._churn(cast("Server", Asked()), 3_000_000_000, 1, load=1)
+    pgbench._churn(cast("Server", Asked()), 3_000_000_000, 1, load=1)  # pyright: ignore[reportPrivateUsage]
     updates = [statement for statement in executed if statement.startswith("WITH")]
     assert len(updates) == 30_000_000 / 20_000
     assert "floor(random() * 3000000000)::bigint" in updates[0]

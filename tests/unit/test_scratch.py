@@ -17,7 +17,7 @@ from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.scratch import build_test
+from octavo.postgres.scratch import build_test, scratch_directory
 
 BUILD = Build("18.6-b4w8", Path("/nowhere"), {})
 FULL = "initdb failed (exit 1): FATAL:  could not write to file: No space left on device"
@@ -41,6 +41,17 @@ def test_an_error_is_the_builds_unless_this_host_is_its_cause(
     assert type(raised.value) is kind
     assert "its log is" not in str(raised.value) and "\n" not in str(raised.value)
     assert not work.exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [psycopg.errors.DiskFull("No space left on device\nHINT:  Check."), OctavoError(f"{FULL}; its log is /x.log")],
+)
+def test_a_full_disk_is_one_line_without_a_log_that_is_removed(error: Exception, journal: Journal) -> None:
+    full = r"has no room left \(.*No space left on device"
+    with pytest.raises(HostError, match=full) as raised, scratch_directory(journal):
+        raise error
+    assert "\n" not in str(raised.value) and "/x.log" not in str(raised.value)
 
 
 def test_a_full_disk_is_read_in_the_servers_log(journal: Journal) -> None:

@@ -121,5 +121,5 @@ def _rounds(layout: Layout, present: Flags, weights: Floats) -> tuple[Floats, fl
     freedom = int(used.sum()) - len(groups)
     if freedom < 1:
         groups, freedom = [used], int(used.sum()) - 1
-    square = sum(float(((shifts[group] - shifts[group].mean()) ** 2).sum()) for group in groups)
+    square = sum(float(((shifts[group] - shifts[group].mean()) ** 2).sum()) for group in groups if group.any())
     return shifts, square, max(freedom, 0)

@@ -55,8 +55,9 @@ def scratch_directory(journal: Journal) -> Generator[Path, None, None]:
         raise
     except (OctavoError, psycopg.Error) as error:
         if is_full(str(error), work):
+            told = one_line(cluster.without_log(error))
             raise HostError(
-                f"{work.parent} has no room left ({error}); free some space there, then run the command again"
+                f"{work.parent} has no room left ({told}); free some space there, then run the command again"
             ) from error
         raise
     finally:

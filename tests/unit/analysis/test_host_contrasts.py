@@ -1,5 +1,7 @@
 """Ratios of several hosts: equal to one host's if there is only one, and with correct coverage of the intervals."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -138,3 +140,12 @@ def test_a_host_that_measured_fewer_rounds_makes_no_cell_faster_or_slower() -> N
     )
     assert np.allclose(early.centre, whole.centre, atol=0.05)
     assert np.isfinite(early.variance).all()
+
+
+def test_a_host_without_any_value_is_as_if_it_were_not_there() -> None:
+    layout = fleet(np.random.default_rng(8), 3, loads=4)
+    absent = np.where(layout.hosts == 2, np.nan, layout.values)
+    with warnings.catch_warnings(action="error"):  # numpy's, of the mean of nothing
+        found = cell_means(Layout(absent, layout.loads, layout.datasets, layout.rounds, 0, hosts=layout.hosts))
+    assert found.centre == pytest.approx(np.nanmean(absent, axis=1))
+    assert np.isfinite(found.variance).all()
