@@ -177,10 +177,10 @@ def _within(now: str, ours: list[int] | list[str] | None) -> bool:
     """Whether the value is in the range, or one of the words, that count as ours."""
     if ours is None:
         return False
-    first, *others = ours
+    first = ours[0]
     if isinstance(first, str):
         return now in ours
-    return now.isdecimal() and first <= int(now) <= int(others[0])
+    return now.isdecimal() and first <= int(now) <= int(ours[1])
 
 
 def _outcome(value: KernelValue, now: str, found: str) -> Undone:
