@@ -163,6 +163,29 @@ def test_knobs_write_beside_the_copy_which_is_the_accounts(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("nothing_is_started")
+def test_the_host_has_the_modes_of_the_cells_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the only cell with other modes has no copy, nothing is switched."""
+    found: list[str] = []
+
+    def make_copy(_: object, cell: RoundCell) -> None:
+        if cell.name == "a":
+            raise OctavoError("no copy")
+        cell.directory = Path("/volume/copy")
+
+    @contextmanager
+    def applied(levels: Mapping[str, str], *_: object) -> Generator[SimpleNamespace, None, None]:
+        found.append(levels["thp"])
+        yield SimpleNamespace(as_dict=dict, drifted=list)
+
+    monkeypatch.setattr(slice_round, "make_copy", make_copy)
+    monkeypatch.setattr("octavo.lab.slices.round.knobs.applied", applied)
+    modes = {"a": "never", "b": "always", "c": "always"}
+    results = round_of(monkeypatch, "queries", dict.fromkeys(modes, nothing), modes)
+    assert results == {"a": "no copy", "b": "b", "c": "c"}
+    assert found == ["always"]
+
+
+@pytest.mark.usefixtures("nothing_is_started")
 def test_a_cell_that_cannot_go_on_after_its_pieces_is_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise OctavoError("no device")

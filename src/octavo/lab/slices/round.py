@@ -111,7 +111,7 @@ def measure(
         if standing := [cell for cell in cells if cell.directory is not None]:
             place = KnobTarget((standing[0].directory or Path()).parent)  # the copy itself is the account's
             every = [cell.trial.levels for cell in standing]
-            alike = {name: level for name, level in first.levels.items() if name not in switched.differing(every)}
+            alike = {name: level for name, level in every[0].items() if name not in switched.differing(every)}
             state = whole.enter_context(knobs.applied(alike, equipment.journal, place))
             switches = whole.enter_context(switched.switches(every, equipment.journal, place))
             # Knobs are restored after the servers have ended, also when the round is aborted.
