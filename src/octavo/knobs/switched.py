@@ -2,7 +2,9 @@
 
 The modes of transparent huge pages decide about memory when it is touched (kernel Documentation/admin-guide/mm/
 transhuge.rst), so a server that is started, warmed up and run in its own mode has the memory that it would have alone,
-as long as it is paused in the mode of another.
+as long as it is paused in the mode of another. khugepaged would collapse memory of paused servers by the mode of
+another, and scans whenever a mode starts it anew (mm/khugepaged.c, start_stop_khugepaged), whatever its sleep: it scans
+as little as the kernel accepts.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -12,8 +14,8 @@ from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue
-from octavo.knobs import shmem_thp, thp
+from octavo.host.kernel_value import KernelValue, changed
+from octavo.knobs import khugepaged, shmem_thp, thp
 from octavo.knobs.base import AS_FOUND, Achieved, ChoiceKnob, KnobTarget
 
 Levels = Mapping[str, str]
@@ -77,7 +79,9 @@ def switches(cells: Sequence[Levels], journal: Journal, place: KnobTarget) -> Ge
     end. Raises OctavoError when the kernel refuses a level."""
     with ExitStack() as stack:
         by_knob: dict[str, _Switch] = {}
-        for name in differing(cells):
+        if names := differing(cells):
+            stack.enter_context(changed(khugepaged.pages_of_a_scan(place), "1", journal))
+        for name in names:
             knob = KNOBS[name]
             value = knob.value(place)
             found = value.read()
