@@ -77,6 +77,17 @@ def test_what_others_set_meanwhile_is_seen(place: KnobTarget) -> None:
         assert switches.drifted() == [f"thp: {enabled}: never became madvise"]
 
 
+def test_a_mode_that_the_kernel_does_not_take_is_seen(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        Journal() as journal,
+        switched.switches([NEVER, {**NEVER, "thp": "always"}], journal, place) as switches,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(KernelValue, "write", ignore)
+        switches.to(ALWAYS)
+        assert [line.partition("enabled: ")[2] for line in switches.drifted()] == ["always became never"]
+
+
 @pytest.mark.parametrize("left_at", ["never", "always"])
 def test_after_a_kill_the_mode_of_any_cell_is_ours(place: KnobTarget, left_at: str) -> None:
     enabled = place.sys / "kernel/mm/transparent_hugepage/enabled"
@@ -107,6 +118,10 @@ def test_a_refused_mode_is_told(place: KnobTarget, monkeypatch: pytest.MonkeyPat
         patched.setattr(KernelValue, "write", refuse)
         switches.to(ALWAYS)
     assert modes_of(place) == ("madvise", "never")
+
+
+def ignore(value: KernelValue, text: str) -> None:
+    """A kernel that keeps what it has."""
 
 
 def refuse(value: KernelValue, text: str) -> None:

@@ -25,12 +25,18 @@ KNOBS: Mapping[str, ChoiceKnob] = {"thp": thp.KNOB, "shmem_thp": shmem_thp.KNOB}
 
 @dataclass(slots=True)
 class _Switch:
-    """One value: as found, and as it was last written."""
+    """One value: as found, and the word that it should have now."""
 
     value: KernelValue
     found: str
     now: str
     drifted: set[str] = field(default_factory=set[str])
+
+    def read(self) -> str:
+        """The word in force. Another one than it should be is noted."""
+        if (word := self.value.read()) != self.now:
+            self.drifted.add(f"{self.value}: {self.now} became {word}")
+        return word
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +48,13 @@ class Switches:
     def to(self, levels: Levels) -> None:
         """Sets the cell's levels. Raises OctavoError when the kernel refuses one."""
         for name, switch in self.by_knob.items():
-            if (found := switch.value.read()) != switch.now:
-                switch.drifted.add(f"{name}: {switch.value}: {switch.now} became {found}")
             wanted = _word(name, levels, switch.found)
-            if found != wanted:
+            if switch.read() != wanted:
                 try:
                     switch.value.write(wanted)
                 except OSError as error:
                     raise OctavoError(f"the kernel refuses {wanted!r} for {switch.value}: {error.strerror}") from error
-            switch.now = switch.value.read()
+            switch.now = wanted
 
     def key(self, levels: Levels) -> tuple[str, ...]:
         """The cell's words: cells with the same ones can be started at the same time."""
@@ -64,8 +68,10 @@ class Switches:
         }
 
     def drifted(self) -> list[str]:
-        """Values that somebody else has changed meanwhile."""
-        return sorted(line for switch in self.by_knob.values() for line in switch.drifted)
+        """Values that somebody else has changed meanwhile, or that the kernel has not taken."""
+        for switch in self.by_knob.values():
+            switch.read()
+        return sorted(f"{name}: {line}" for name, switch in self.by_knob.items() for line in switch.drifted)
 
 
 def differing(cells: Sequence[Levels]) -> tuple[str, ...]:
