@@ -54,7 +54,10 @@ most_clock_step = "1h"
 fewest_transactions = 1
 """
 _MODES = Path("/sys/kernel/mm/transparent_hugepage")
-_FILES = (_MODES / "enabled", _MODES / "shmem_enabled", Path("/proc/sys/vm/min_free_kbytes"))
+_FILES = (
+    _MODES / "enabled", _MODES / "shmem_enabled", _MODES / "khugepaged/pages_to_scan",
+    Path("/proc/sys/vm/min_free_kbytes"),
+)  # fmt: skip
 
 
 @needs_root

@@ -9,7 +9,7 @@ from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
-from octavo.knobs import switched
+from octavo.knobs import khugepaged, switched
 from octavo.knobs.base import KnobTarget
 
 NEVER = {"thp": "never", "shmem_thp": "never"}
@@ -24,6 +24,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnobTarget:
     modes.mkdir(parents=True)
     (modes / "enabled").write_text("madvise")
     (modes / "shmem_enabled").write_text("never")
+    (modes / "khugepaged").mkdir()
+    (modes / "khugepaged/pages_to_scan").write_text("4096")
     (tmp_path / "proc/sys/vm").mkdir(parents=True)
     (tmp_path / "proc/sys/vm/min_free_kbytes").write_text("45056")
     return KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys")
@@ -40,6 +42,7 @@ def test_each_cell_has_its_modes_and_the_host_its_own_again(place: KnobTarget) -
     with Journal(told.append) as journal:
         with switched.switches([NEVER, ALWAYS], journal, place) as switches:
             assert modes_of(place) == ("never", "never")
+            assert khugepaged.pages_of_a_scan(place).read() == "1"
             switches.to(ALWAYS)
             assert modes_of(place) == ("always", "always")
             switches.to({})  # as found
@@ -51,6 +54,7 @@ def test_each_cell_has_its_modes_and_the_host_its_own_again(place: KnobTarget) -
             assert switches.facts(ALWAYS)["thp"] == {"asked": "always", "achieved": "always", "found": "madvise"}
         assert modes_of(place) == ("madvise", "never")
         assert (place.proc / "sys/vm/min_free_kbytes").read_text() == "45056"
+        assert khugepaged.pages_of_a_scan(place).read() == "4096"
     assert {one.what for one in told} <= {"put back"}
 
 
@@ -61,6 +65,7 @@ def test_cells_with_the_same_levels_have_nothing_to_switch(place: KnobTarget) ->
     with Journal() as journal, switched.switches([NEVER, NEVER], journal, place) as switches:
         switches.to(NEVER)
         assert (switches.key(NEVER), switches.facts(NEVER)) == ((), {})
+        assert khugepaged.pages_of_a_scan(place).read() == "4096"
         assert modes_of(place) == ("madvise", "never")
 
 
@@ -72,12 +77,23 @@ def test_what_others_set_meanwhile_is_seen(place: KnobTarget) -> None:
         assert switches.drifted() == [f"thp: {enabled}: never became madvise"]
 
 
+def test_a_mode_that_the_kernel_does_not_take_is_seen(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        Journal() as journal,
+        switched.switches([NEVER, {**NEVER, "thp": "always"}], journal, place) as switches,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(KernelValue, "write", ignore)
+        switches.to(ALWAYS)
+        assert [line.partition("enabled: ")[2] for line in switches.drifted()] == ["always became never"]
+
+
 @pytest.mark.parametrize("left_at", ["never", "always"])
 def test_after_a_kill_the_mode_of_any_cell_is_ours(place: KnobTarget, left_at: str) -> None:
     enabled = place.sys / "kernel/mm/transparent_hugepage/enabled"
     with Journal() as journal, switched.switches([NEVER, {**NEVER, "thp": "always"}], journal, place) as switches:
         entries = [json.loads(line) for line in journal.path.read_text().splitlines()]
-        assert [entry["ours"] for entry in entries if "ours" in entry] == [["always", "never"]]
+        assert [entry["ours"] for entry in entries if entry.get("ours")] == [["always", "never"]]
         switches.to({"thp": left_at})
         assert enabled.read_text() == left_at
     assert enabled.read_text() == "madvise"
@@ -102,6 +118,10 @@ def test_a_refused_mode_is_told(place: KnobTarget, monkeypatch: pytest.MonkeyPat
         patched.setattr(KernelValue, "write", refuse)
         switches.to(ALWAYS)
     assert modes_of(place) == ("madvise", "never")
+
+
+def ignore(value: KernelValue, text: str) -> None:
+    """A kernel that keeps what it has."""
 
 
 def refuse(value: KernelValue, text: str) -> None:

@@ -45,12 +45,16 @@ class Khugepaged:
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets the pages per scan and the interval."""
-        directory = place.sys / _DIRECTORY
-        pages, sleep = (KernelValue(directory / name) for name in ("pages_to_scan", "scan_sleep_millisecs"))
+        pages, sleep = pages_of_a_scan(place), KernelValue(place.sys / _DIRECTORY / "scan_sleep_millisecs")
         if level == "off":
             return set_values(level, [(sleep, str(_LONGEST_MILLISECONDS))], journal)
         number, _, duration = level.partition("/")
         return set_values(level, [(pages, number), (sleep, str(round(parse_duration(duration) * 1000)))], journal)
+
+
+def pages_of_a_scan(place: KnobTarget) -> KernelValue:
+    """The kernel's file."""
+    return KernelValue(place.sys / _DIRECTORY / "pages_to_scan")
 
 
 KNOB = Khugepaged()

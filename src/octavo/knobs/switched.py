@@ -2,7 +2,9 @@
 
 The modes of transparent huge pages decide about memory when it is touched (kernel Documentation/admin-guide/mm/
 transhuge.rst), so a server that is started, warmed up and run in its own mode has the memory that it would have alone,
-as long as it is paused in the mode of another.
+as long as it is paused in the mode of another. khugepaged would collapse memory of paused servers by the mode of
+another, and scans whenever a mode starts it anew (mm/khugepaged.c, start_stop_khugepaged), whatever its sleep: it scans
+as little as the kernel accepts.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -12,8 +14,8 @@ from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue
-from octavo.knobs import shmem_thp, thp
+from octavo.host.kernel_value import KernelValue, changed
+from octavo.knobs import khugepaged, shmem_thp, thp
 from octavo.knobs.base import AS_FOUND, Achieved, ChoiceKnob, KnobTarget
 
 Levels = Mapping[str, str]
@@ -23,12 +25,18 @@ KNOBS: Mapping[str, ChoiceKnob] = {"thp": thp.KNOB, "shmem_thp": shmem_thp.KNOB}
 
 @dataclass(slots=True)
 class _Switch:
-    """One value: as found, and as it was last written."""
+    """One value: as found, and the word that it should have now."""
 
     value: KernelValue
     found: str
     now: str
     drifted: set[str] = field(default_factory=set[str])
+
+    def read(self) -> str:
+        """The word in force. Another one than it should be is noted."""
+        if (word := self.value.read()) != self.now:
+            self.drifted.add(f"{self.value}: {self.now} became {word}")
+        return word
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +48,13 @@ class Switches:
     def to(self, levels: Levels) -> None:
         """Sets the cell's levels. Raises OctavoError when the kernel refuses one."""
         for name, switch in self.by_knob.items():
-            if (found := switch.value.read()) != switch.now:
-                switch.drifted.add(f"{name}: {switch.value}: {switch.now} became {found}")
             wanted = _word(name, levels, switch.found)
-            if found != wanted:
+            if switch.read() != wanted:
                 try:
                     switch.value.write(wanted)
                 except OSError as error:
                     raise OctavoError(f"the kernel refuses {wanted!r} for {switch.value}: {error.strerror}") from error
-            switch.now = switch.value.read()
+            switch.now = wanted
 
     def key(self, levels: Levels) -> tuple[str, ...]:
         """The cell's words: cells with the same ones can be started at the same time."""
@@ -62,8 +68,10 @@ class Switches:
         }
 
     def drifted(self) -> list[str]:
-        """Values that somebody else has changed meanwhile."""
-        return sorted(line for switch in self.by_knob.values() for line in switch.drifted)
+        """Values that somebody else has changed meanwhile, or that the kernel has not taken."""
+        for switch in self.by_knob.values():
+            switch.read()
+        return sorted(f"{name}: {line}" for name, switch in self.by_knob.items() for line in switch.drifted)
 
 
 def differing(cells: Sequence[Levels]) -> tuple[str, ...]:
@@ -77,7 +85,9 @@ def switches(cells: Sequence[Levels], journal: Journal, place: KnobTarget) -> Ge
     end. Raises OctavoError when the kernel refuses a level."""
     with ExitStack() as stack:
         by_knob: dict[str, _Switch] = {}
-        for name in differing(cells):
+        if names := differing(cells):
+            stack.enter_context(changed(khugepaged.pages_of_a_scan(place), "1", journal))
+        for name in names:
             knob = KNOBS[name]
             value = knob.value(place)
             found = value.read()

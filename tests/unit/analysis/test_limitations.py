@@ -209,8 +209,8 @@ def test_what_disturbed_each_host_of_a_fleet_is_told() -> None:
         "never came": {"number": 3},
     }
     assert circumstances(PLAN, {"host_checks": busy, "fleet": fleet}, 0, finished=True) == [
-        "The hosts db1, db2 disturbed the run from the start: processes: gcc takes 20 % of the CPU.",
-        "The host db2 disturbed the run from the start: CPU clock: powersave.",
+        "The hosts db1, db2 disturbed the run from the start: processes: gcc takes 20 % of the CPU. To do: end it.",
+        "The host db2 disturbed the run from the start: CPU clock: powersave. To do: performance.",
     ]
 
 

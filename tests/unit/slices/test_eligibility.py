@@ -1,5 +1,6 @@
 """Where slices are valid, according to the plan."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,9 @@ def test_modes_of_huge_pages_are_switched_where_the_other_servers_can_be_paused(
     assert why_not(plan) is None
     why = "thp differs between cells, and this host has no control group in which one could be paused"
     assert eligibility.not_here(PGBENCH, make_cells(plan), plan.instruments, tmp_path) == why
+    for level, sliced in {"off": True, "4096/10s": False}.items():
+        scanned = [replace(cell, levels={**cell.levels, "khugepaged": level}) for cell in make_cells(plan)]
+        assert (eligibility.why_not(plan, PGBENCH, scanned) is None) is sliced
     other = changed_plan(
         {
             '[baseline]\ndata_block = "8kB"': '[baseline]\nswappiness = "1"',

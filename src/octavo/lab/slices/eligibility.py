@@ -90,6 +90,9 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     for name in (*knobs.all_knobs(), "client_cpus"):
         if name not in switched.KNOBS and len({cell.levels.get(name) for cell in cells}) > 1:
             return f"{name} applies to the whole host and differs between cells"
+    scans = cells[0].levels.get("khugepaged", AS_FOUND) not in (AS_FOUND, "off")
+    if scans and (names := switched.differing([cell.levels for cell in cells])):
+        return f"khugepaged: it would scan paused servers in the modes of others, because {names[0]} differs"
     return _volumes(workload, cells) or _timers(plan, workload, cells)
 
 

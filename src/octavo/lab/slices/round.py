@@ -111,7 +111,7 @@ def measure(
         if standing := [cell for cell in cells if cell.directory is not None]:
             place = KnobTarget((standing[0].directory or Path()).parent)  # the copy itself is the account's
             every = [cell.trial.levels for cell in standing]
-            alike = {name: level for name, level in first.levels.items() if name not in switched.differing(every)}
+            alike = {name: level for name, level in every[0].items() if name not in switched.differing(every)}
             state = whole.enter_context(knobs.applied(alike, equipment.journal, place))
             switches = whole.enter_context(switched.switches(every, equipment.journal, place))
             # Knobs are restored after the servers have ended, also when the round is aborted.
@@ -304,8 +304,6 @@ def _end(cell: RoundCell) -> None:
     assert client is not None
     if (process := read_process(client.pid)) is not None:
         cell.client_cpu = process.cpu
-    assert cell.watching is not None
-    cell.watching.sample_gauges()  # of the server with all its clients
     _resume(cell)
     cell.exit_code, rest = client.end()
     runner.tally.add(rest)
@@ -313,8 +311,9 @@ def _end(cell: RoundCell) -> None:
 
 def _resume(cell: RoundCell) -> None:
     """From here on the server runs for its last readings."""
+    assert cell.watching is not None and cell.clock.runner is not None
+    cell.watching.sample_gauges()  # of the server with all its clients
     cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)
-    assert cell.clock.runner is not None
     cell.clock.runner.prepare()
     cell.clock.runner.freezer.thaw()
 
