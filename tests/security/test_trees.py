@@ -352,7 +352,11 @@ def test_set_user_id_files_of_the_accounts_lose_their_bits_and_are_named(
         pass
     program.chmod(0o4755)
     theirs = Mount("0:99", shared / "deeper", "fuse", "theirs")
-    monkeypatch.setattr(mounts, "below", lambda _: [theirs])
+
+    def below(_: Path) -> list[Mount]:
+        return [theirs]
+
+    monkeypatch.setattr(mounts, "below", below)
     with set_user_id.none_left(account, [shared]):  # in a mount, which might never answer
         pass
     assert stat.S_IMODE(program.stat().st_mode) == 0o4755

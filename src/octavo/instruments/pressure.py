@@ -6,7 +6,7 @@ waited; `full`: all non-idle tasks waited, which is undefined for the machine's 
 
 from octavo.host.procfs import ProcFile, number_after
 from octavo.instruments.base import Reader, UnavailableError
-from octavo.instruments.figures import Figure, Rate, Reading
+from octavo.instruments.figures import Figure, Item, Rate, Reading
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
@@ -40,7 +40,7 @@ class Pressure:
             raise UnavailableError(f"this kernel has no pressure stall information (PSI): {error.strerror}") from error
 
         def read() -> Reading:
-            found = {resource: _totals(file.read()) for resource, file in files.items()}
+            found: dict[Item, dict[str, float]] = {resource: _totals(file.read()) for resource, file in files.items()}
             found["cpu"].pop("full", None)
             return found
 

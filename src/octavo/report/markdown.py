@@ -160,7 +160,8 @@ def _machine(document: Document) -> str:
     of = f" on {safe(first.get('hostname', 'one host'))}" if len(hosts) > 1 else ""
     made = "imported" if is_imported(document) else f"seed {safe(run['seed'])}, started"
     facts = [f"- run {safe(run['id'])}, {made} {safe(run['started'])}"]
-    for name, host in ((name, its.get("host") or {}) for name, its in hosts.items()):
+    for name, its in hosts.items():
+        host: Row = its.get("host") or {}
         if not host and is_imported(document):
             continue
         facts.append(
