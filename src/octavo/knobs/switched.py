@@ -56,15 +56,11 @@ class Switches:
                     raise OctavoError(f"the kernel refuses {wanted!r} for {switch.value}: {error.strerror}") from error
             switch.now = wanted
 
-    def key(self, levels: Levels) -> tuple[str, ...]:
-        """The cell's words: cells with the same ones can be started at the same time."""
-        return tuple(_word(name, levels, switch.found) for name, switch in self.by_knob.items())
-
     def facts(self, levels: Levels) -> dict[str, Any]:
         """The values during the cell's slices, as `knobs.State.as_dict` has those of the others."""
-        words = zip(self.by_knob.items(), self.key(levels), strict=True)
         return {
-            name: Achieved(levels.get(name, AS_FOUND), word, switch.found).as_dict() for (name, switch), word in words
+            name: Achieved(levels.get(name, AS_FOUND), _word(name, levels, switch.found), switch.found).as_dict()
+            for name, switch in self.by_knob.items()
         }
 
     def drifted(self) -> list[str]:

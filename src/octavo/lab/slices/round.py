@@ -4,8 +4,8 @@ First it makes all copies, then it starts all servers, so that no cell's caches 
 workload measures before a trial follows, one cell after the other. Then it warms up all at the same time, because
 nothing is measured yet. Then it limits the devices and starts the clients, one after the other.
 
-Cells with different modes of transparent huge pages (`knobs.switched`) do all this in their own modes, one mode after
-the other, with the servers of the other modes paused.
+Cells with different modes of transparent huge pages (`knobs.switched`) do all this in their own modes, one cell after
+the other, with the other servers paused.
 """
 
 import os
@@ -189,22 +189,16 @@ def _one_or_more(cells: Sequence[RoundCell], step: Callable[[RoundCell], None]) 
 
 
 def _in_modes(cells: Sequence[RoundCell], switches: switched.Switches, step: Callable[[RoundCell], None]) -> None:
-    """Runs the step of all remaining cells at the same time, or where modes are switched of those with the same modes,
-    which are paused before and after."""
+    """Runs the step of all remaining cells at the same time. Where modes are switched, one cell after the other, also
+    those with the same modes: each is prepared with the whole machine, and paused before and after."""
     if not switches.by_knob:
         _one_or_more(cells, step)
         return
-    by_key: dict[tuple[str, ...], list[RoundCell]] = {}
     for cell in cells:
         if cell.error is None:
-            by_key.setdefault(switches.key(cell.trial.levels), []).append(cell)
-    for alike in by_key.values():
-        switches.to(alike[0].trial.levels)
-        for cell in alike:
-            _try(cell, thaw)
-        _one_or_more(alike, step)
-        for cell in alike:
-            _try(cell, freeze)
+            switches.to(cell.trial.levels)
+            for each in (thaw, step, freeze):
+                _try(cell, each)
 
 
 def each_at_once(cells: Sequence[RoundCell], do: Callable[[RoundCell], None]) -> None:
