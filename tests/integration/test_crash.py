@@ -28,8 +28,13 @@ def test_acknowledged_commits_that_are_lost_are_told(
     builds: dict[str, Build], journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check can fail: with commits that do not wait for the disk, the last ones before the kill are lost."""
-    lazy = {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
+    lazy = {
+        "synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "wal_buffers": "32MB",
+        "shared_buffers": "128MB",
+    }  # fmt: skip
     monkeypatch.setattr(crashing, "_SETTINGS", {**crashing._SETTINGS, **lazy})  # pyright: ignore[reportPrivateUsage]
+    # The end of a segment is flushed, too, and of small ones perhaps just before the kill.
+    monkeypatch.setattr(crashing, "_WAL_SEGMENT", 16 * 1024**2)
     with pytest.raises(
         OctavoError, match=r"fails its crash test: \d+ commits were acknowledged, but only \d+ survived"
     ):
