@@ -51,7 +51,11 @@ def test_each_cell_has_its_modes_and_the_host_its_own_again(place: KnobTarget) -
             # The kernel raises it with some modes and not with others.
             (place.proc / "sys/vm/min_free_kbytes").write_text("67584")
             assert switches.drifted() == []
-            assert switches.facts(ALWAYS)["thp"] == {"asked": "always", "achieved": "always", "found": "madvise"}
+            assert switches.facts(ALWAYS) == {
+                "thp": {"asked": "always", "achieved": "always", "found": "madvise"},
+                "shmem_thp": {"asked": "always", "achieved": "always", "found": "never"},
+                "khugepaged_pages_to_scan": {"asked": "1", "achieved": "1", "found": "4096"},
+            }
         assert modes_of(place) == ("madvise", "never")
         assert (place.proc / "sys/vm/min_free_kbytes").read_text() == "45056"
         assert khugepaged.pages_of_a_scan(place).read() == "4096"
@@ -75,6 +79,14 @@ def test_what_others_set_meanwhile_is_seen(place: KnobTarget) -> None:
         enabled.write_text("madvise")
         switches.to(ALWAYS)
         assert switches.drifted() == [f"thp: {enabled}: never became madvise"]
+
+
+def test_khugepaged_that_scans_paused_servers_again_is_seen(place: KnobTarget) -> None:
+    pages = khugepaged.pages_of_a_scan(place)
+    with Journal() as journal, switched.switches([NEVER, ALWAYS], journal, place) as switches:
+        assert switches.drifted() == []
+        pages.write("4096")
+        assert switches.drifted() == [f"khugepaged_pages_to_scan: {pages}: 1 became 4096"]
 
 
 def test_a_mode_that_the_kernel_does_not_take_is_seen(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
