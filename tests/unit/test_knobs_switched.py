@@ -1,10 +1,13 @@
-"""Modes that are switched between cells of a round in slices: set, seen when others change them, and restored."""
+"""Modes of transparent huge pages: those of sizes of pages; and switched between cells of a round in slices: set, seen
+when others change them, and restored."""
 
 import json
 from pathlib import Path
 
 import pytest
+from tests.unit.planted import plant
 
+from octavo import knobs
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
@@ -130,6 +133,34 @@ def test_a_refused_mode_is_told(place: KnobTarget, monkeypatch: pytest.MonkeyPat
         patched.setattr(KernelValue, "write", refuse)
         switches.to(ALWAYS)
     assert modes_of(place) == ("madvise", "never")
+
+
+@pytest.mark.parametrize(
+    ("knob", "size", "word", "follows"),
+    [
+        ("thp", 2048, "inherit", True),
+        ("thp", 2048, "always", False),
+        ("thp", 2048, "never", False),
+        ("thp", 64, "never", True),
+        ("thp", 64, "madvise", True),  # which PostgreSQL does not request
+        ("thp", 64, "always", False),
+        ("shmem_thp", 2048, "never", False),
+        ("shmem_thp", 64, "advise", True),
+        ("shmem_thp", 64, "within_size", False),
+    ],
+)
+def test_a_size_of_page_with_a_mode_of_its_own(
+    place: KnobTarget, knob: str, size: int, word: str, follows: bool
+) -> None:
+    """Cells of never and always would have the same memory."""
+    name = {"thp": "enabled", "shmem_thp": "shmem_enabled"}[knob]
+    files = {"hpage_pmd_size": "2097152\n", f"hugepages-{size}kB/{name}": f"other [{word}]\n"}
+    plant(place.sys / "kernel/mm/transparent_hugepage", files)
+    reason = knobs.cannot({knob: "never"}, place)
+    if follows:
+        assert reason is None
+    else:
+        assert f"hugepages-{size}kB/{name} is {word}, so pages of that size do not follow " in str(reason)
 
 
 def ignore(value: KernelValue, text: str) -> None:
