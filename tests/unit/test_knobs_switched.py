@@ -1,10 +1,13 @@
-"""Modes that are switched between cells of a round in slices: set, seen when others change them, and restored."""
+"""Modes of transparent huge pages: those of sizes of pages; and switched between cells of a round in slices: set, seen
+when others change them, and restored."""
 
 import json
 from pathlib import Path
 
 import pytest
+from tests.unit.planted import plant
 
+from octavo import knobs
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
@@ -51,7 +54,11 @@ def test_each_cell_has_its_modes_and_the_host_its_own_again(place: KnobTarget) -
             # The kernel raises it with some modes and not with others.
             (place.proc / "sys/vm/min_free_kbytes").write_text("67584")
             assert switches.drifted() == []
-            assert switches.facts(ALWAYS)["thp"] == {"asked": "always", "achieved": "always", "found": "madvise"}
+            assert switches.facts(ALWAYS) == {
+                "thp": {"asked": "always", "achieved": "always", "found": "madvise"},
+                "shmem_thp": {"asked": "always", "achieved": "always", "found": "never"},
+                "khugepaged_pages_to_scan": {"asked": "1", "achieved": "1", "found": "4096"},
+            }
         assert modes_of(place) == ("madvise", "never")
         assert (place.proc / "sys/vm/min_free_kbytes").read_text() == "45056"
         assert khugepaged.pages_of_a_scan(place).read() == "4096"
@@ -75,6 +82,14 @@ def test_what_others_set_meanwhile_is_seen(place: KnobTarget) -> None:
         enabled.write_text("madvise")
         switches.to(ALWAYS)
         assert switches.drifted() == [f"thp: {enabled}: never became madvise"]
+
+
+def test_khugepaged_that_scans_paused_servers_again_is_seen(place: KnobTarget) -> None:
+    pages = khugepaged.pages_of_a_scan(place)
+    with Journal() as journal, switched.switches([NEVER, ALWAYS], journal, place) as switches:
+        assert switches.drifted() == []
+        pages.write("4096")
+        assert switches.drifted() == [f"khugepaged_pages_to_scan: {pages}: 1 became 4096"]
 
 
 def test_a_mode_that_the_kernel_does_not_take_is_seen(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +133,34 @@ def test_a_refused_mode_is_told(place: KnobTarget, monkeypatch: pytest.MonkeyPat
         patched.setattr(KernelValue, "write", refuse)
         switches.to(ALWAYS)
     assert modes_of(place) == ("madvise", "never")
+
+
+@pytest.mark.parametrize(
+    ("knob", "size", "word", "follows"),
+    [
+        ("thp", 2048, "inherit", True),
+        ("thp", 2048, "always", False),
+        ("thp", 2048, "never", False),
+        ("thp", 64, "never", True),
+        ("thp", 64, "madvise", True),  # which PostgreSQL does not request
+        ("thp", 64, "always", False),
+        ("shmem_thp", 2048, "never", False),
+        ("shmem_thp", 64, "advise", True),
+        ("shmem_thp", 64, "within_size", False),
+    ],
+)
+def test_a_size_of_page_with_a_mode_of_its_own(
+    place: KnobTarget, knob: str, size: int, word: str, follows: bool
+) -> None:
+    """Cells of never and always would have the same memory."""
+    name = {"thp": "enabled", "shmem_thp": "shmem_enabled"}[knob]
+    files = {"hpage_pmd_size": "2097152\n", f"hugepages-{size}kB/{name}": f"other [{word}]\n"}
+    plant(place.sys / "kernel/mm/transparent_hugepage", files)
+    reason = knobs.cannot({knob: "never"}, place)
+    if follows:
+        assert reason is None
+    else:
+        assert f"hugepages-{size}kB/{name} is {word}, so pages of that size do not follow " in str(reason)
 
 
 def ignore(value: KernelValue, text: str) -> None:

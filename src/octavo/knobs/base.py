@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from octavo.factor import Factor, one_of
+from octavo.host.free_memory import huge_page
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed
 
 # The level that changes nothing.
 AS_FOUND = "as-found"
+# Modes in which a program that does not request huge pages gets none.
+_NONE_UNASKED = ("never", "madvise", "advise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class ChoiceKnob:
         # A file that is planted, or does not mark its choice, has only one word.
         if len(offered) > 1 and level not in offered:
             return f"this kernel offers {', '.join(offered)} in {value.path}, not {level}"
-        return None
+        return _not_followed(value.path, huge_page(place.sys))
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
@@ -140,3 +143,15 @@ class ChoiceKnob:
     def value(self, place: KnobTarget) -> KernelValue:
         """The kernel's file."""
         return KernelValue(place.sys / self.path, "choice")
+
+
+def _not_followed(file: Path, huge: int | None) -> str | None:
+    """Why the file does not decide about transparent huge pages, or None: since Linux 6.8 each size of page has a file
+    of its own as well, which follows only if it is at `inherit` (kernel Documentation/admin-guide/mm/transhuge.rst).
+    `huge`: the bytes of a whole huge page."""
+    for own in sorted(file.parent.glob(f"hugepages-*kB/{file.name}")):
+        word = KernelValue(own, "choice").read()
+        whole = own.parent.name == f"hugepages-{(huge or 0) // 1024}kB"
+        if word != "inherit" and (whole or word not in _NONE_UNASKED):
+            return f"{own} is {word}, so pages of that size do not follow {file}; write inherit to it"
+    return None

@@ -14,13 +14,15 @@ from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue, changed
+from octavo.host.kernel_value import KernelValue
 from octavo.knobs import khugepaged, shmem_thp, thp
-from octavo.knobs.base import AS_FOUND, Achieved, ChoiceKnob, KnobTarget
+from octavo.knobs.base import AS_FOUND, Achieved, ChoiceKnob, KnobTarget, set_values
 
 Levels = Mapping[str, str]
 
 KNOBS: Mapping[str, ChoiceKnob] = {"thp": thp.KNOB, "shmem_thp": shmem_thp.KNOB}
+# The name of khugepaged's value in a trial's facts.
+_SCANNED = "khugepaged_pages_to_scan"
 
 
 @dataclass(slots=True)
@@ -41,9 +43,11 @@ class _Switch:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The values that differ between cells, by knob; none if all cells have the same levels."""
+    """The values that differ between cells, by knob; none if all cells have the same levels. `scanned`: the pages that
+    khugepaged scans at once, if it scans as little as possible."""
 
     by_knob: Mapping[str, _Switch]
+    scanned: Achieved | None = None
 
     def to(self, levels: Levels) -> None:
         """Sets the cell's levels. Raises OctavoError when the kernel refuses one."""
@@ -58,16 +62,22 @@ class Switches:
 
     def facts(self, levels: Levels) -> dict[str, Any]:
         """The values during the cell's slices, as `knobs.State.as_dict` has those of the others."""
-        return {
-            name: Achieved(levels.get(name, AS_FOUND), _word(name, levels, switch.found), switch.found).as_dict()
+        achieved = {
+            name: Achieved(levels.get(name, AS_FOUND), _word(name, levels, switch.found), switch.found)
             for name, switch in self.by_knob.items()
         }
+        if self.scanned is not None:
+            achieved[_SCANNED] = self.scanned
+        return {name: one.as_dict() for name, one in achieved.items()}
 
     def drifted(self) -> list[str]:
         """Values that somebody else has changed meanwhile, or that the kernel has not taken."""
         for switch in self.by_knob.values():
             switch.read()
-        return sorted(f"{name}: {line}" for name, switch in self.by_knob.items() for line in switch.drifted)
+        lines = [f"{name}: {line}" for name, switch in self.by_knob.items() for line in switch.drifted]
+        if self.scanned is not None:
+            lines += [f"{_SCANNED}: {line}" for line in self.scanned.drifted()]
+        return sorted(lines)
 
 
 def differing(cells: Sequence[Levels]) -> tuple[str, ...]:
@@ -81,8 +91,9 @@ def switches(cells: Sequence[Levels], journal: Journal, place: KnobTarget) -> Ge
     end. Raises OctavoError when the kernel refuses a level."""
     with ExitStack() as stack:
         by_knob: dict[str, _Switch] = {}
+        scanned: Achieved | None = None
         if names := differing(cells):
-            stack.enter_context(changed(khugepaged.pages_of_a_scan(place), "1", journal))
+            scanned = stack.enter_context(set_values("1", [(khugepaged.pages_of_a_scan(place), "1")], journal))
         for name in names:
             knob = KNOBS[name]
             value = knob.value(place)
@@ -90,7 +101,7 @@ def switches(cells: Sequence[Levels], journal: Journal, place: KnobTarget) -> Ge
             words = frozenset(_word(name, levels, found) for levels in cells)
             achieved = stack.enter_context(knob.switched(_word(name, cells[0], found), words, journal, place))
             by_knob[name] = _Switch(value, found, achieved)
-        yield Switches(by_knob)
+        yield Switches(by_knob, scanned)
 
 
 def _word(name: str, levels: Levels, found: str) -> str:

@@ -44,6 +44,25 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
         assert foreign == pytest.approx(15 / 200)
 
 
+def test_a_new_kernel_thread_costs_no_table_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """khugepaged starts anew when modes of transparent huge pages are switched, in every slice."""
+    plant(tmp_path, 10, 1, 0)
+    plant(tmp_path, 20, 1, 500)
+    planted.plant(tmp_path, planted.machine())
+    with CpuMeter(root=10, proc=tmp_path) as meter:
+        meter.read()
+        plant(tmp_path, 30, 2, 900, kernel=True)
+        with monkeypatch.context() as patched:
+            patched.delattr("octavo.lab.slices.disturbance.read_table")
+            assert meter.read().foreign == {20: 5.0}
+        (tmp_path / "30/stat").unlink()
+        (tmp_path / "30").rmdir()
+        assert meter.read().foreign == {20: 5.0}
+        plant(tmp_path, 30, 1, 700)  # its number is a foreign process's now
+        plant(tmp_path, 31, 2, 0, kernel=True)
+        assert meter.read().foreign == {20: 5.0, 30: 7.0}
+
+
 def test_processes_that_go_and_numbers_that_come_again(tmp_path: Path) -> None:
     plant(tmp_path, 10, 1, 0)
     plant(tmp_path, 20, 1, 500)

@@ -118,6 +118,24 @@ def test_what_indexes_are_sorted_in_is_not_there_to_be_dirty(tmp_path: Path) -> 
     assert why(256 * 2**20) == "the cells together may have 384 MB dirty; the kernel allows 358 MB"
 
 
+@pytest.mark.parametrize(
+    ("factor", "level"), [("fragmentation", "100%/movable"), ("zram_swap", "512MB"), ("overcommit", "never/80%")]
+)
+def test_memory_that_a_server_finds_is_not_shared_by_all(factor: str, level: str) -> None:
+    """The server that starts first would have the huge pages that are left, and the others none."""
+    for plan in (small_plan(**{factor: [level]}), modes_plan(**{factor: [level]})):
+        assert str(why_not(plan)).startswith(f"{factor}: ")
+
+
+def test_an_overcommit_without_a_limit_is_none_of_memory() -> None:
+    assert why_not(small_plan(overcommit=["always"])) is None
+
+
+def modes_plan(**changes: list[str]) -> Plan:
+    modes = {'\ndata_block = "8kB"': '\nthp = "never"', 'data_block = ["4kB", "8kB"]': 'thp = ["never", "always"]'}
+    return changed_plan(modes, **changes)
+
+
 def test_a_knob_of_one_device_is_none_of_several_volumes() -> None:
     assert "readahead" in str(why_not(small_plan(device=["loop"], readahead=["64kB"])))
     assert why_not(small_plan(device=["loop"])) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from octavo.host.cpu_times import CpuTimes, cpu_times
-from octavo.host.process_table import cpu_in, read_table, tree
+from octavo.host.process_table import cpu_in, read_process, read_table, tree
 
 _PROC = Path("/proc")
 # A process may usually have 1,024 open files.
@@ -45,7 +45,7 @@ class CpuMeter:
     def read(self) -> CpuSnapshot:
         """Takes a reading."""
         pids = {int(entry.name) for entry in os.scandir(self.proc) if entry.name.isdecimal()}
-        if pids - self._foreign.keys():
+        if not self._only_kernel_threads(pids - self._foreign.keys()):
             table = read_table(self.proc)
             ours = tree(self.root, table)
             self._foreign = {pid: pid not in ours and not one.kernel for pid, one in table.items()}
@@ -55,6 +55,17 @@ class CpuMeter:
             self._close(pid)
         used = ((pid, self._cpu_of(pid)) for pid in pids if self._foreign.get(pid))
         return CpuSnapshot(cpu_times(self.proc), {pid: cpu for pid, cpu in used if cpu is not None})
+
+    def _only_kernel_threads(self, new: set[int]) -> bool:
+        """Whether the new processes are all the kernel's, as khugepaged is, which may be a new one in every slice: to
+        find that out takes no table of all processes."""
+        for pid in new:
+            if (process := read_process(pid, self.proc)) is None:  # it has ended, or is hidden
+                continue
+            if not process.kernel:
+                return False
+            self._foreign[pid] = False
+        return True
 
     def _cpu_of(self, pid: int) -> float | None:
         """The CPU seconds of a process, None if it has ended. A process that has reused its pid is read from the next

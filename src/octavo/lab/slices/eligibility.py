@@ -39,6 +39,10 @@ _LEVELS = {
     "rate": ("none", "the schedule of transactions (rate) cannot be paused"),
 }
 _TAILS = ("pgbench-tail",)
+# Knobs of the memory that a server finds, and their levels with which several servers at once do not share it.
+_OF_MEMORY = {
+    "fragmentation": ("none",), "zram_swap": ("none",), "overcommit": (AS_FOUND, "heuristic", "always"),
+}  # fmt: skip
 # The optional instrument that can be restricted to one server's control group, and the one of a server's processes.
 _OF_A_GROUP = "profile"
 _OF_ONE_SERVER = (_OF_A_GROUP, "thp_mapped")
@@ -90,6 +94,9 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     for name in (*knobs.all_knobs(), "client_cpus"):
         if name not in switched.KNOBS and len({cell.levels.get(name) for cell in cells}) > 1:
             return f"{name} applies to the whole host and differs between cells"
+    for name, not_shared in _OF_MEMORY.items():
+        if cells[0].levels.get(name, not_shared[0]) not in not_shared:
+            return f"{name}: servers that run at the same time share the memory that each would find alone"
     scans = cells[0].levels.get("khugepaged", AS_FOUND) not in (AS_FOUND, "off")
     if scans and (names := switched.differing([cell.levels for cell in cells])):
         return f"khugepaged: it would scan paused servers in the modes of others, because {names[0]} differs"
