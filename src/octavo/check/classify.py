@@ -153,11 +153,13 @@ def _orders(statement: str) -> bool:
     (False, True, True)
     >>> _orders("SELECT '--' || x FROM t ORDER BY 1;"), _orders("SELECT x -- it's not: ORDER BY 1\\nFROM t;")
     (True, False)
+    >>> _orders("((SELECT 1 ORDER BY 1));"), _orders("((SELECT 1));"), _orders("(SELECT 1 ORDER BY 1) UNION SELECT 2;")
+    (True, False, False)
     """
     if _QUERY.match(statement) is None:
         return True
     bare = _QUOTED.sub(" ", statement)
-    while (inner := re.sub(r"\([^()]*\)", " ", bare)) != bare:
+    while (inner := re.sub(r"\([^()]*\)", " ", bare)) != bare and inner.strip("(); \n"):  # not all in parentheses
         bare = inner
     return re.search(r"\border\s+by\b", bare, re.IGNORECASE) is not None
 
