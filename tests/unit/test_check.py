@@ -319,6 +319,8 @@ def test_crashes_are_found_in_a_log_with_their_backtrace(tmp_path: Path, killing
         ("ok 1 - fine\nok 2\n1..2", [], True, None),
         ("ok 1 - fine\nnot ok 2 - archived\n1..2", ["archived"], True, None),
         ("not ok 1 - known # TODO some day\n1..1", [], True, None),
+        ("ok 1 - fine\nok 2 # skip no tar program available\n1..2", [], True, None),
+        ("ok 1 - fine\nnot ok 2 # TODO & SKIP not yet\n1..2", [], True, None),
         ("1..0 # SKIP no injection points", [], True, "no injection points"),
         ("ok 1 - fine", [], False, None),
         ("1..3\nok 1 - fine", [], False, None),

@@ -142,6 +142,8 @@ def _other_order(before: ResultTable, after: ResultTable) -> bool:
 # COPY of a table has no ORDER BY; of a query in parentheses it may have one.
 _COPY_OUT = re.compile(r"\s*COPY\s+\w+\s*(?:\([^()]*\))?\s*TO\s+stdout\b", re.IGNORECASE)
 _QUERY = re.compile(r"\s*\(*\s*(?:SELECT|TABLE|VALUES|WITH|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
+# Texts, quoted names and comments, whichever begins first: a text may contain --, and a comment a quote.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*")
 
 
 def _orders(statement: str) -> bool:
@@ -149,11 +151,15 @@ def _orders(statement: str) -> bool:
 
     >>> _orders("SELECT * FROM (SELECT 1 ORDER BY 1) s;"), _orders("SELECT 1 ORDER BY 1;"), _orders("FETCH ALL FROM c;")
     (False, True, True)
+    >>> _orders("SELECT '--' || x FROM t ORDER BY 1;"), _orders("SELECT x -- it's not: ORDER BY 1\\nFROM t;")
+    (True, False)
+    >>> _orders("((SELECT 1 ORDER BY 1));"), _orders("((SELECT 1));"), _orders("(SELECT 1 ORDER BY 1) UNION SELECT 2;")
+    (True, False, False)
     """
     if _QUERY.match(statement) is None:
         return True
-    bare = re.sub(r"'(?:[^']|'')*'", "''", re.sub(r"--.*", "", statement))
-    while (inner := re.sub(r"\([^()]*\)", " ", bare)) != bare:
+    bare = _QUOTED.sub(" ", statement)
+    while (inner := re.sub(r"\([^()]*\)", " ", bare)) != bare and inner.strip("(); \n"):  # not all in parentheses
         bare = inner
     return re.search(r"\border\s+by\b", bare, re.IGNORECASE) is not None
 

@@ -31,7 +31,8 @@ _POLL_SECONDS = 0.1
 _PG_UPGRADE = "src/bin/pg_upgrade"
 _STREAM_REGRESS = "027_stream_regress"  # runs the regression suite on a primary, with a standby behind it
 _STREAM_POINT = "regression tests pass"
-_POINT = re.compile(r"(?P<ok>ok|not ok) +(?P<number>\d+)(?: +- +(?P<name>.*))?")
+# A point that was skipped has no dash: `ok 3 # skip no tar program available`.
+_POINT = re.compile(r"(?P<ok>ok|not ok) +(?P<number>\d+)(?: +(?:- +)?(?P<name>.*))?")
 _PLAN = re.compile(r"1\.\.(?P<points>\d{1,9})(?: +# SKIP (?P<reason>.*))?")
 _DEFAULT_BLOCK = "8kB"
 _SHARED_BUFFERS = re.compile(r"(?P<setting>shared_buffers ?= ?)(?P<size>\d+(?:kB|MB))\b")

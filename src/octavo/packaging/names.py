@@ -35,9 +35,10 @@ class PackageNames:
     def version(self) -> str:
         """The release, and after a `+` the differences from the distribution's (deb-version(7) sorts it as intended).
 
-        A `~` sorts before nothing at all: 19~beta1 comes before 19.0.
+        A `~` sorts before nothing at all: 19~~devel comes before 19~beta1, and that before 19.0.
         """
-        release = self.release if is_release(self.release) else self.release.replace(self.major, f"{self.major}~", 1)
+        before_release = "" if is_release(self.release) else "~~" if self.release.endswith("devel") else "~"
+        release = self.release.replace(self.major, f"{self.major}{before_release}", 1)
         return f"{release}+{self.label.replace('-', '.')}"
 
     @property
