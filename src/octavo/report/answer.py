@@ -92,7 +92,7 @@ def answer(document: Document) -> Answer:
     known = [one for one in found if one.kind != "none"]
     if not known:
         used = any(trial["used"] for trial in document["trials"])
-        why = "no complete round has the baseline and another cell" if used else "no trial has counted so far"
+        why = "no cell has a ratio to its baseline" if used else "no trial has counted so far"
         return Answer(f"No answer yet: {why}.", (), "none")
     if len(known) == 1:
         (only,) = known
