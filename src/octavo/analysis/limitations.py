@@ -135,8 +135,8 @@ def zeros(cells: Sequence[Cell], values: Mapping[TrialKey, float], title: str) -
     if not named:
         return []
     return [
-        f"{title[0].upper()}{title[1:]} was zero in a trial of {'; '.join(named)}. Such a cell has no ratio, and if it is "
-        "the baseline no cell of its condition has one, because a ratio of the other trials would be a selection."
+        f"{title[0].upper()}{title[1:]} was zero in a trial of {'; '.join(named)}. Such a cell has no ratio, and if it "
+        "is the baseline no cell of its condition has one, because a ratio of the other trials would be a selection."
     ]
 
 
