@@ -80,9 +80,10 @@ def compare(
     confidence = CONFIDENCE ** (1 / max(comparisons, 1))
     threshold = max(reference.plan.threshold_fraction, other.plan.threshold_fraction)
     words = {name: in_words(name, reference.plan.baseline) for name in mine}
+    unlike = unlike_units(reference, other)
     rows: Rows = []
     for kind, key, name in first:
-        if (theirs_here := second.get((kind, key, name))) is not None:
+        if (theirs_here := second.get((kind, key, name))) is not None and key[1] not in unlike:
             change = verdict_terms(reference.record.metrics.get(key[1], {}))
             by_name = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
@@ -180,6 +181,12 @@ def distinguishing_factors(runs: Sequence[StoredRun]) -> list[str]:
     found = dict.fromkeys(name for run in runs for cell in run.cells for name in cell.levels)
     varying = [name for name in found if any(len({cell.levels.get(name) for cell in run.cells}) > 1 for run in runs)]
     return [name for name in varying if all(name in cell.levels for run in runs for cell in run.cells)]
+
+
+def unlike_units(reference: StoredRun, other: StoredRun) -> set[str]:
+    """The metrics that two runs have in different units, so that their values cannot be compared."""
+    mine, theirs = ({name: its.get("unit") for name, its in run.record.metrics.items()} for run in (reference, other))
+    return {name for name, unit in mine.items() if unit and theirs.get(name) and unit != theirs[name]}
 
 
 def shared_names(reference: StoredRun, other: StoredRun, telling: Sequence[str]) -> int:

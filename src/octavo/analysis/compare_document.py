@@ -12,6 +12,7 @@ from octavo.analysis.compare import (
     distinguishing_factors,
     newly_cancelled,
     shared_names,
+    unlike_units,
 )
 from octavo.analysis.limitations import CANCELLED, recorded_hosts, warnings
 from octavo.analysis.trials import cut_off, used_trials
@@ -43,6 +44,9 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
         if metric not in other.record.metrics:
             raise UsageError(f"{other.record.id} has no {metric}, which {reference.record.id} measured: "
                              "runs of different workloads cannot be compared")  # fmt: skip
+        if metric in unlike_units(reference, other):
+            here, there = (f"{run.record.metrics[metric]['unit']} in {run.record.id}" for run in (reference, other))
+            raise UsageError(f"{metric} is in {here}, and in {there}; import them again with one unit")
         if not shared_names(reference, other, telling):
             raise UsageError(f"{reference.record.id} and {other.record.id} have no cell in common; "
                              "compare runs whose plans share levels")  # fmt: skip

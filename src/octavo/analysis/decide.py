@@ -44,11 +44,13 @@ class AnalysedCondition:
 
 @dataclass(frozen=True, slots=True)
 class DecisionProgress:
-    """How many cells are decided or narrow enough, how many are open, and the rounds that the slowest open one will
-    probably need; None if more rounds are not enough, or nothing is known yet."""
+    """How many cells are decided or narrow enough, how many are open, how many undecided ones are given up or have a
+    baseline that is, and the rounds that the slowest open one will probably need; None if more rounds are not enough,
+    or nothing is known yet."""
 
     settled: int
     open: int
+    given_up: int
     rounds: int | None
 
 
@@ -78,16 +80,18 @@ def decision_progress(
     plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str
 ) -> DecisionProgress:
     """The progress of the decisions, as of these trials."""
-    settled = open_cells = 0
+    settled = open_cells = targets = 0
     needed: list[int | None] = []
     for condition, still_open, history in _histories(plan, cells, trials, metric):
         open_cells += len(still_open)
-        settled += len(condition.question.targets) - len(still_open)
+        targets += len(condition.question.targets)
+        settled += len(condition.question.targets) - len(history.open(condition.question))
         rows = {cell.id: row for row, cell in enumerate(condition.cells)}
         last = history.analyses[-1] if history.analyses else None
         needed += [_more(condition, last, rows[cell.id]) for cell in still_open]
     known = [more for more in needed if more is not None]
-    return DecisionProgress(settled, open_cells, max(known) if known and len(known) == len(needed) else None)
+    rounds = max(known) if known and len(known) == len(needed) else None
+    return DecisionProgress(settled, open_cells, targets - settled - open_cells, rounds)
 
 
 def rule_of(condition: Condition, analysis: InterimAnalysis | None, *, for_row: int | None = None) -> VerdictRule:

@@ -9,7 +9,7 @@ from typing import Any
 from octavo.analysis.cell_bottlenecks import bottleneck_of_effect, cell_bottlenecks
 from octavo.analysis.charted_series import charted_series
 from octavo.analysis.effects import effects_of
-from octavo.analysis.limitations import alarms, circumstances, limits, warnings
+from octavo.analysis.limitations import alarms, circumstances, limits, warnings, zeros
 from octavo.analysis.optional_sections import optional_sections
 from octavo.analysis.shown_metrics import read_metrics, shown_metrics
 from octavo.analysis.trials import Key, TrialKey, given_up, used_trials, values_by_key
@@ -85,6 +85,7 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
             *loud,
             *circumstances(plan, record.environment, more, finished=record.status == "finished"),
             *warnings(trials, cells, record.metrics, "limit"),
+            *zeros(cells, values.get((None, primary), {}), title),
             *limits(plan, cells, [one for one in found.effects if one["metric"] == primary], values, written),
             *record.environment.get("limits", ()),
         ],

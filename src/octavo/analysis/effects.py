@@ -196,8 +196,9 @@ def _model(condition: Condition, key: Key, last: InterimAnalysis, history: Inter
         "hosts": 1 if last.contrasts.hosts is None else int(last.contrasts.hosts.max()),
         "hosts_in_general": last.contrasts.hosts_in_general is not None
         and bool(last.contrasts.hosts_in_general[compared].all()),
-        "looks": len(history.analyses),
-        "first_look": history.analyses[0].first if history.analyses else None,
+        # A single analysis, at the end, is no interim one.
+        "looks": 0 if question.once else len(history.analyses),
+        "first_look": history.analyses[0].first if history.analyses and not question.once else None,
         "comparisons": len(compared),
         "confidence": question.confidence,
         "critical_value": max(known, default=None),

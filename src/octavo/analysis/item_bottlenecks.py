@@ -27,6 +27,8 @@ _NEEDED = (
     "query_device_writes", "query_device_read_bytes", "query_device_written_bytes",
 )  # fmt: skip
 _PERHAPS = ("query_device_queue", "requests_limit", "bytes_limit")
+# What a report reads of the trials for this, whichever metrics it shows.
+READ = (*_NEEDED, "query_device_queue")
 
 
 def item_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> list[dict[str, Any]]:

@@ -123,6 +123,23 @@ def limits(
     return found
 
 
+def zeros(cells: Sequence[Cell], values: Mapping[TrialKey, float], title: str) -> list[str]:
+    """A sentence about the cells without a ratio because a trial of theirs, or of their baseline, was zero (or less).
+    `values` are those of the metric that verdicts speak of."""
+    lost = {cell for (_, _, cell), value in values.items() if value <= 0}
+    named = [
+        f"{condition_text(cell.condition)}: {cell.label}" if cell.condition else cell.label
+        for cell in cells
+        if cell.id in lost
+    ]
+    if not named:
+        return []
+    return [
+        f"{title[0].upper()}{title[1:]} was zero in a trial of {'; '.join(named)}. Such a cell has no ratio, and if it "
+        "is the baseline no cell of its condition has one, because a ratio of the other trials would be a selection."
+    ]
+
+
 def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *, finished: bool) -> list[str]:
     """Why the run ended with that many cells undecided, or that it is not final, and what disturbed its host."""
     found: list[str] = []

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from octavo.analysis.item_bottlenecks import READ
 from octavo.errors import UsageError
 from octavo.workloads import find
 
@@ -30,13 +31,15 @@ _EXPLAINING = (
     "process_page_table_bytes",
     "checkpoints",
 )
+# A sentence of every report is made of the values of these (`report.items`).
+_IN_SENTENCES = ("plan_capture_ratio",)
 # Not all of these are shown; verdicts, limitations and bottlenecks are made of them.
-_NEEDED = ("wal_bytes", "wal_bytes_per_transaction", "wal_segments_created", *_EXPLAINING)
+_NEEDED = ("wal_bytes", "wal_bytes_per_transaction", "wal_segments_created", *_EXPLAINING, *READ)
 
 
 def shown_metrics(metrics: Mapping[str, Any], workload: str, cells: int, most: int) -> list[str]:
     """The metrics of which a report has at most so many numbers: the workload's own, then what explains differences,
-    then the others in their order. The primary one and those of `BRIEF` are always among them.
+    then the others in their order. The primary one, those of `BRIEF` and those of sentences are always among them.
 
     >>> shown_metrics(dict.fromkeys(("a", "b", "rareq_sz", "c")), "imported", 10, 25)
     ['a', 'rareq_sz']
@@ -44,7 +47,7 @@ def shown_metrics(metrics: Mapping[str, Any], workload: str, cells: int, most: i
     names = list(metrics)
     own = _own(workload)
     order = [name for name in names if name in own] + [name for name in _EXPLAINING if name in metrics] + names
-    always = [names[0], *(name for name in BRIEF if name in metrics)]
+    always = [names[0], *(name for name in (*BRIEF, *_IN_SENTENCES) if name in metrics)]
     kept = list(dict.fromkeys([names[0], *order]))[: most // max(1, cells)]
     return list(dict.fromkeys([*kept, *always]))
 

@@ -14,8 +14,8 @@ Parse = Callable[[str], object]
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOST_BYTES = 256 * 1024**2
-# Of no measurement is a number larger; sums and products of these are finite.
-_LARGEST = 1e100
+# Of no measurement is a number larger, or closer to zero; sums, products and ratios of these are finite.
+_LARGEST, _SMALLEST = 1e100, 1e-100
 # Beyond this a name is no name; what is stored and shown stays of a size.
 _LONGEST_TEXT = 200
 # What begins in a year that a calendar can show is to end in one.
@@ -122,7 +122,7 @@ def number(text: str) -> float:
     (12.5, 1000.0)
     """
     value = float(text) if _NUMBER.fullmatch(text) else float("inf")
-    if abs(value) > _LARGEST:
+    if abs(value) > _LARGEST or 0 < abs(value) < _SMALLEST:
         raise ValueError("not a number")
     return value
 

@@ -35,6 +35,8 @@ FEW_CONDITIONS = 6
 _MOST_LOSERS, _MOST_NAMED = 8, 4
 # A gain from here on is said as a factor, a smaller one in percent.
 _AS_FACTOR = 1.25
+# What is left of a rate below this is said as a factor: −99.7 % would be −100 %.
+_AS_PART = 0.1
 # Levels that say nothing without their factor.
 _WORDS = frozenset({"off", "on", "yes", "no", "none", "never", "always", "as-found"})
 _BOTTLENECKS = {
@@ -92,7 +94,7 @@ def answer(document: Document) -> Answer:
     known = [one for one in found if one.kind != "none"]
     if not known:
         used = any(trial["used"] for trial in document["trials"])
-        why = "no complete round has the baseline and another cell" if used else "no trial has counted so far"
+        why = "no cell has a ratio to its baseline" if used else "no trial has counted so far"
         return Answer(f"No answer yet: {why}.", (), "none")
     if len(known) == 1:
         (only,) = known
@@ -224,7 +226,9 @@ def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
     sentences: list[str] = []
     for level, mine in groups.items():
         gains = sorted({min(one.gain for one in mine), max(one.gain for one in mine)}, reverse=True)
-        if about.get("better") != "lower":
+        if about.get("better") != "lower" and gains[-1] < _AS_PART:
+            sentences.append(f"{level} (× {' to '.join(dict.fromkeys(map(numbers.ratio, gains)))})")
+        elif about.get("better") != "lower":
             sentences.append(f"{level} (−{_percents([1 - gain for gain in gains])})")
         elif gains[-1] > 0.5:
             sentences.append(f"{level} (+{_percents([1 / gain - 1 for gain in gains])})")

@@ -106,7 +106,9 @@ def status_line(store: Store, run: str, state: RunState) -> str:
     trials = human_count(state.trials, "trial")
     if plan.stopping == "fixed":  # it decides nothing before its end
         return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, analysed once, at the end"
-    cells = f"{progress.settled} of {progress.settled + progress.open} cells decided"
+    cells = f"{progress.settled} of {progress.settled + progress.open + progress.given_up} cells decided"
+    if progress.given_up:
+        cells += f", {progress.given_up} given up"
     ahead = (
         f", all in about {human_count(progress.rounds, 'more round')}"
         if state.is_running and progress.open and progress.rounds

@@ -40,7 +40,7 @@ def model_rows(row: Row) -> list[tuple[str, str]]:
     if hosts > 1:
         general = f"hosts like these {hosts}" if row["hosts_in_general"] else f"these {hosts} hosts, and {general}"
     looks, first = row["looks"], row.get("first_look")
-    often = f"{looks}{f', the first after round {first}' if first else ''}"
+    often = f"{looks or 'none'}{f', the first after round {first}' if first else ''}"
     share, count = row["confidence"], row["comparisons"]
     return [
         *scatter,

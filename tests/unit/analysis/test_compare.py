@@ -244,6 +244,31 @@ def test_an_interval_past_any_number_is_none() -> None:
         assert {regression(row, 0.03, lower_is_better=False) for row in rows.values()} == {"undecided"}
 
 
+def test_values_in_different_units_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS, "latency", {"title": "latency", "unit": "ms", "better": "lower"})
+    reference, other = (
+        replace(
+            run,
+            trials=[replace(t, observations=(*t.observations, Observation("latency", 1.0, ""))) for t in run.trials],
+        )
+        for run in (run_of("a", 1, factor={}), run_of("b", 2, factor={}))
+    )
+    telling = distinguishing_factors([reference, other])
+    found = compare(reference, other, "tps", 4, telling)
+    assert {row["metric"] for row in found.comparisons} == {"tps", "latency"}
+    for metric, left in (("latency", {"tps"}), ("tps", {"latency"})):
+        metrics = METRICS | {metric: METRICS[metric] | {"unit": "other"}}
+        changed = replace(other, record=replace(other.record, metrics=metrics))
+        found = compare(reference, changed, "tps", 4, telling)
+        assert {row["metric"] for row in found.comparisons} == left
+    with closing(Store.open(tmp_path / "octavo.sqlite")) as store:
+        for run in (reference, changed):
+            record = replace(run.record, plan=json.loads(run.plan.model_dump_json()))
+            store.add_finished_run(record, run.cells, run.trials)
+        with pytest.raises(UsageError, match="tps is in 1/s in a, and in other in b; import them again with one unit"):
+            make_comparison(store, ["a", "b"])
+
+
 def test_equal_runs_show_no_regression() -> None:
     rows = rows_of(run_of("a", 1, factor={}), run_of("b", 2, factor={}))
     assert {regression(row, 0.03, lower_is_better=False) for row in rows.values()} == {"no"}

@@ -124,6 +124,18 @@ def test_the_outlook_counts_and_foresees() -> None:
     assert (after.settled, after.open, after.rounds) == (1, 0, None)
 
 
+@pytest.mark.parametrize("lost", [SMALL, BASELINE])
+def test_what_is_given_up_is_not_decided(lost: Cell) -> None:
+    source = random.Random(1)
+    trials = [
+        replace(one, status="failed", observations=()) if one.cell == lost.id else one
+        for number in (1, 2)
+        for one in a_round(number, 1.5, source)
+    ]
+    found = decision_progress(ONE_LOAD, [SMALL, BASELINE, CONTROL], trials, "tps")
+    assert (found.settled, found.open, found.given_up) == (0, 0, 1)
+
+
 @settings(max_examples=25)
 @given(seed=st.integers(0, 1000), ratio=st.floats(0.9, 1.1), shuffled=st.randoms(use_true_random=False))
 def test_the_order_in_which_trials_are_read_changes_nothing(seed: int, ratio: float, shuffled: random.Random) -> None:

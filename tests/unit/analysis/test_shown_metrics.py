@@ -9,7 +9,11 @@ from tests.planted_runs import plant
 from tests.unit.plans import small_plan
 
 from octavo.analysis.document import make_document
+from octavo.analysis.item_bottlenecks import READ
 from octavo.analysis.shown_metrics import BRIEF, shown_metrics
+from octavo.imports import mapped
+from octavo.imports.run import save
+from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
 from octavo.report.terminal import print_report
 from octavo.store.store import Store
@@ -46,6 +50,29 @@ def test_the_terminal_says_the_same_of_either(store: Store) -> None:
         print_report(make_document(store, run, most_numbers=most), console)
         texts.append(console.export_text())
     assert texts[0] == texts[1]
+
+
+def test_a_brief_report_has_the_sentences_about_items(store: Store, tmp_path: Path) -> None:
+    table, described = tmp_path / "queries.csv", tmp_path / "queries.toml"
+    metrics = ["seconds", "seconds_median", *READ[1:], "plan_capture_ratio"]
+    shares = {"seconds": "2", "server_cpu_share": "0.95", "plan_capture_ratio": "1.02"}
+    lines = [
+        ",".join([block, item, *(shares.get(name, "0.01") for name in metrics)])
+        for block in ("8kB", "4kB")
+        for item in ("q1", "q2", "")
+    ]
+    table.write_text("\n".join([",".join(["data_block", "item", *metrics]), *lines]))
+    columns = "".join(f'{name} = {{ column = "{name}" }}\n' for name in metrics)
+    described.write_text(
+        'baseline = { data_block = "8kB" }\n[factors]\ndata_block = "data_block"\n'
+        f'[trial]\nitem = "item"\n[metrics]\n{columns}'
+    )
+    run = save(mapped.read(table, described), store.address)
+    whole, brief = make_document(store, run), make_document(store, run, most_numbers=0)
+    assert {row["bottleneck"] for row in whole["item_bottlenecks"]} == {"CPU"}
+    sentences = item_sentences(whole)
+    assert [text.split(" ")[0] for text in sentences] == ["Bottleneck", "Capturing"]
+    assert item_sentences(brief) == sentences
 
 
 def test_a_workloads_own_metrics_come_first() -> None:

@@ -1,9 +1,15 @@
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from octavo.analysis.document import make_document
 from octavo.errors import UsageError
 from octavo.imports.mapped import read
+from octavo.imports.run import save
+from octavo.report.answer import answer
+from octavo.report.statistical_model import model_sentence
+from octavo.store.store import Store
 
 MAP = """
 baseline = { data_block = "8kB" }
@@ -128,3 +134,23 @@ def test_the_command_that_repeats_an_import_can_be_pasted(tmp_path: Path) -> Non
     table.write_text(TABLE)
     described_by.write_text(MAP)
     assert read(table, described_by).repeat == f"octavo import csv '{table}' --map {described_by}"
+
+
+def test_the_only_analysis_of_an_imported_run_is_no_interim_one(files: tuple[Path, Path], tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "octavo.sqlite")) as store:
+        document = make_document(store, save(read(*files), store.address))
+    (model,) = (row for row in document["model"] if row["metric"] == "tps")
+    assert (model["looks"], model["first_look"]) == (0, None)
+    assert str(model_sentence(document, "")).endswith("interim analyses: none.")
+
+
+def test_a_trial_of_zero_is_named_where_it_leaves_cells_without_a_ratio(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    files[0].write_text(TABLE.replace(",1010,", ",0,"))
+    with closing(Store.open(tmp_path / "octavo.sqlite")) as store:
+        document = make_document(store, save(read(*files), store.address))
+    assert document["effects"] == []
+    assert answer(document).headline == "No answer yet: no cell has a ratio to its baseline."
+    (sentence,) = (limit for limit in document["limits"] if "zero" in limit)
+    assert sentence.startswith("Tps was zero in a trial of 8kB. ")

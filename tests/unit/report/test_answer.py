@@ -121,6 +121,13 @@ def test_cells_of_two_modes_are_named_by_both(store: Store) -> None:
     assert group_text(document, both[:1]) == "thp/shmem_thp never/always"
 
 
+def test_what_is_left_of_a_rate_is_not_rounded_to_nothing(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    for one in document["effects"]:
+        one.update(ratio=0.003, low=0.0028, high=0.0032, verdict="slower")
+    assert answer(document).lines == ("Slower than the baseline: 4 kB (× 0.00300).",)
+
+
 def test_levels_whose_intervals_overlap_are_named_together(store: Store) -> None:
     blocks = 'data_block = ["2kB", "4kB", "8kB", "16kB"]\nwal_block = ["4kB", "8kB"]'
     plan = changed_plan(
