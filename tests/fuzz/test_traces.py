@@ -83,6 +83,8 @@ setting vacuum_buffer_usage_limit 2MB
 setting bgwriter_delay 200ms
 setting bgwriter_lru_maxpages 100
 setting bgwriter_lru_multiplier 2
+setting bgwriter_flush_after 512kB
+setting checkpoint_flush_after 256kB
 setting checkpoint_timeout 5s
 setting wal_block_size 8192
 setting effective_io_concurrency 16

@@ -24,6 +24,8 @@ _SETUP = """
 CREATE EXTENSION pg_buffercache;
 CREATE ROLE monitor LOGIN IN ROLE pg_monitor;
 CREATE TABLE t AS SELECT id, repeat('x', 500) AS filler FROM generate_series(1, 60000) AS id;
+CREATE TABLE huge (id int);  -- as if of more than 2^31 pages
+UPDATE pg_class SET relpages = -2000000000, reltuples = 1e10 WHERE relname = 'huge';
 """
 
 
@@ -66,6 +68,7 @@ def test_counters_alone(
         (copy,) = connection.execute("SELECT pg_relation_size('copy') / 8192 AS pages").fetchall()
     summary = summarize(trace)
     assert (summary["reads"], summary["missing"]["is_cut"]) == (0, False)
+    assert [one["tuple_bytes"] for one in summary["relations"] if one["tuples"] == 10**10] == [1880]
     counts = {name: int(value) for name, value in summary["properties"].items() if value.isdecimal()}
     # The table is larger than the buffers: each scan reads it again.
     assert counts["work_lookups"] >= counts["work_reads"] > 2048

@@ -29,6 +29,8 @@ _SETTINGS = {
     "bgwriter_delay": ("0ms", f"{_NINES}d"),
     "bgwriter_lru_maxpages": ("-1", _NINES),
     "bgwriter_lru_multiplier": ("nan", "inf", "-1", "1e308"),
+    "bgwriter_flush_after": (f"{_NINES}TB", "0B", "-1"),
+    "checkpoint_flush_after": (f"{_NINES}TB", "0B", "-1"),
     "checkpoint_timeout": ("0s", "0.000001s"),
     "checkpoint_completion_target": ("nan", "-1", "2"),
     "max_wal_size": ("0B", f"{_NINES}TB"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +32,7 @@ from octavo.costs.probes import (
 )
 from octavo.costs.render import view
 from octavo.errors import HostError, OctavoError, UsageError
+from octavo.host.mounts import Mount
 from octavo.postgres.user_connection import UsersConnection
 
 _COSTS = {
@@ -292,6 +294,25 @@ def test_the_session_that_drops_the_database_may_be_idle(monkeypatch: pytest.Mon
         pass
     created = next(place for place, statement in enumerate(asked) if "CREATE DATABASE" in statement)
     assert "SET idle_session_timeout = 0" in asked[:created] and "DROP DATABASE" in asked[-1]
+
+
+@pytest.mark.parametrize(("kind", "is_cold"), [("ext4", True), ("zfs", False), ("tmpfs", False)])
+def test_nothing_is_read_cold_where_the_kernel_keeps_the_files(
+    kind: str, is_cold: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """posix_fadvise succeeds there, and the times of a cache would be printed as those of the device."""
+    forgotten: list[Path] = []
+    mount = Mount("0:1", tmp_path, kind, "pool")
+
+    def mount_of(_: Path) -> Mount:
+        return mount
+
+    monkeypatch.setattr(calibration_databases, "mount_of", mount_of)
+    monkeypatch.setattr(calibration_databases, "forget", forgotten.append)
+    drop: Callable[[Path], None] = calibration_databases._forget  # pyright: ignore[reportPrivateUsage]
+    with nullcontext() if is_cold else pytest.raises(HostError, match=f"is on {kind}.*--cache warm"):
+        drop(tmp_path)
+    assert forgotten == ([tmp_path] if is_cold else [])
 
 
 @pytest.mark.parametrize(("version", "has_extension", "evicted"), [

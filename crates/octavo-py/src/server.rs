@@ -1,8 +1,8 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use octavo_core::simulate::{
-    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Lean, LogSettings, Rings,
-    Sample, SelfSimilar, Server, Snapshot, WriterSettings, run_sampled,
+    Blocks, BufferManager, Checkpoints, FlushSettings, Kernel, KernelSettings, LEVELS, Lean,
+    LogSettings, Rings, Sample, SelfSimilar, Server, Snapshot, WriterSettings, run_sampled,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
@@ -36,6 +36,8 @@ pub(crate) struct Point {
     writer_rounds: f64,
     writer_pages: u64,
     writer_multiplier: f64,
+    writer_flush: usize,
+    checkpoint_flush: usize,
     checkpoint_interval: Option<u64>,
     checkpoint_from: u64,
     log_rate: f64,
@@ -122,6 +124,10 @@ fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
         rate: point.log_rate.clamp(0.0, MOST_LOGGED) / scale as f64,
         image: point.log_image.clamp(0.0, MOST_LOGGED),
         kept: point.log_kept / scale,
+    })
+    .flushing(FlushSettings {
+        writer: point.writer_flush,
+        checkpoint: point.checkpoint_flush,
     })
     .writing(
         WriterSettings {

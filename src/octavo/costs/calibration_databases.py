@@ -19,6 +19,8 @@ from octavo.home import make_directory, octavo_home
 from octavo.host import trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.kernel_text import shown
+from octavo.host.mounts import mount_of
 from octavo.host.owner import owner_of
 from octavo.host.page_cache import forget
 from octavo.knobs import device
@@ -36,6 +38,9 @@ _SETTINGS = {
 }  # fmt: skip
 # Tables of the cached kind, rows and indexes besides what is asked for, with their WAL.
 _FURTHER_BYTES = 320 * 1024**2
+# They ignore POSIX_FADV_DONTNEED: the ARC is a cache of its own (zpl_fadvise), the others have no device
+# (generic_fadvise).
+_NEVER_COLD = ("zfs", "tmpfs", "ramfs")
 _READAHEAD = "128kB"  # Linux's default
 _TIMEOUTS = SessionLimits("5min", "5s")
 # On a user's server. The tables are in the directory of which the kernel forgets the files, whatever the user's
@@ -100,7 +105,7 @@ def own_database(
         forget(data)
         checked = device.measured(level, volume, journal, group)
         limited = stack.enter_context(device.limited(level, volume, journal, group))
-        yield CalibrationDatabase(connection, sized, lambda: forget(data)), checked | limited.facts
+        yield CalibrationDatabase(connection, sized, lambda: _forget(data)), checked | limited.facts
 
 
 @contextmanager
@@ -205,7 +210,18 @@ def _forgets(connection: Connection[DictRow]) -> Callable[[], None] | None:
             return None
     except (OSError, psycopg.Error):
         return None
-    return lambda: forget(directory / "base" / str(oid))
+    return lambda: _forget(directory / "base" / str(oid))
+
+
+def _forget(directory: Path) -> None:
+    """`forget`. Raises HostError where it has no effect, so that what follows would not be read cold."""
+    mount = mount_of(directory)
+    if mount is not None and mount.kind in _NEVER_COLD:
+        raise HostError(
+            f"{shown(str(directory))} is on {mount.kind}, whose files cannot be dropped from memory, so nothing is "
+            "read cold; try --cache warm"
+        )
+    forget(directory)
 
 
 def _value(connection: Connection[DictRow], query: str) -> object:

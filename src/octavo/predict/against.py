@@ -17,6 +17,7 @@ from typing import Any
 from octavo.errors import UsageError
 from octavo.predict.predict import Request, predict
 from octavo.trace.files import Observe, ignore_progress
+from octavo.trace.simulate import flush_blocks
 from octavo.units import parse_size
 
 # The figures to compare: the predicted name, and the name among a trial's observations.
@@ -132,7 +133,7 @@ def compare(
             slice_seconds=_slice(trials, condition),
             readahead=request.readahead,
             dirty_background=request.dirty_background,
-            writer_pages=_writer_pages(document, trials, condition),
+            **_written_behind(document, trials, condition),
             threads=request.threads,
             exact=request.exact,
         )
@@ -181,18 +182,23 @@ def _slice(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> fl
     return median(found) if found and min(found) > 0 else None
 
 
-def _writer_pages(
+def _written_behind(
     document: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: TrialCondition
-) -> dict[int, int]:
-    """By data block, bgwriter_lru_maxpages of the trials' servers, which is the same number of bytes at all blocks
-    (pinned.toml)."""
+) -> dict[str, Any]:
+    """By data block, bgwriter_lru_maxpages and the flushes of the trials' servers, which are the same number of bytes
+    at all blocks (pinned.toml)."""
     settings: Mapping[str, Mapping[str, str]] = document.get("environment", {}).get("settings", {})
-    found: dict[int, int] = {}
+    pages, flushes = dict[int, int](), dict[int, tuple[int, int]]()
     for trial in trials:
-        text = settings.get(trial.get("cell", ""), {}).get("bgwriter_lru_maxpages", "")
-        if condition_of(trial["levels"]) == condition and text.isdecimal() and len(text) < 10:
-            found[parse_size(trial["levels"]["data_block"])] = int(text)
-    return found
+        if condition_of(trial["levels"]) != condition:
+            continue
+        block, here = parse_size(trial["levels"]["data_block"]), settings.get(trial.get("cell", ""), {})
+        text = here.get("bgwriter_lru_maxpages", "")
+        if text.isdecimal() and len(text) < 10:
+            pages[block] = int(text)
+        if (found := flush_blocks(here, block)) is not None:
+            flushes[block] = found
+    return {"writer_pages": pages, "flushes": flushes}
 
 
 def _since_checkpoint(

@@ -65,6 +65,8 @@ class Request:
     dirty_background: int | None = None
     writer_pages: Mapping[int, int] = dataclasses.field(default_factory=dict[int, int])
     """bgwriter_lru_maxpages by data block, where it is not the recorded one."""
+    flushes: Mapping[int, tuple[int, int]] = dataclasses.field(default_factory=dict[int, tuple[int, int]])
+    """bgwriter_flush_after and checkpoint_flush_after in blocks, by data block, where they are not as recorded."""
     huge_pages: bool = False
     prices: Prices = dataclasses.field(default_factory=Prices)
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
@@ -114,6 +116,7 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
             readahead=request.readahead,
             dirty_background=request.dirty_background,
             writer_pages=request.writer_pages.get(block),
+            flushes=request.flushes.get(block),
             slice_seconds=request.slice_seconds,
         )
         for size in buffers
@@ -123,7 +126,8 @@ def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, A
         trace.data_block, buffers[0], request.memory, kernel_page, factor,
         has_checkpoints=not request.until_checkpoint,
         readahead=request.readahead, dirty_background=request.dirty_background,
-        writer_pages=request.writer_pages.get(trace.data_block), slice_seconds=request.slice_seconds,
+        writer_pages=request.writer_pages.get(trace.data_block), flushes=request.flushes.get(trace.data_block),
+        slice_seconds=request.slice_seconds,
     )  # fmt: skip
     more = advice.more_memory(base)
     simulated = [own, *asked, base, *more]

@@ -44,6 +44,8 @@ class Size:
     """The dirty bytes above which the kernel writes back; None: a tenth of the page cache."""
     writer_pages: int | None = None
     """bgwriter_lru_maxpages; None: as in the trace."""
+    flushes: tuple[int, int] | None = None
+    """bgwriter_flush_after and checkpoint_flush_after in blocks; None: as in the trace."""
     pace: float = 1.0
     """The predicted transactions per second over those of the trace. The background writer and the kernel work by the
     clock, so each of their rounds has this many times as many transactions."""
@@ -77,6 +79,8 @@ def simulated_server(trace: Recorded, size: Size, layout: str, cycle: float | No
     writer = background(trace.summary)
     if size.writer_pages is not None:
         writer["writer_pages"] = size.writer_pages
+    if size.flushes is not None:
+        writer["writer_flush"], writer["checkpoint_flush"] = size.flushes
     found = SimulatedServer(
         data_block=size.data_block,
         layout=layout,

@@ -59,6 +59,8 @@ _SETTINGS: dict[str, Check] = {
     "bgwriter_delay": _duration(0.01, 10),
     "bgwriter_lru_maxpages": _whole(0, 2**30 - 1),
     "bgwriter_lru_multiplier": _number(0, 10),
+    "bgwriter_flush_after": _either("0", _size(_KB, 8 * _MB)),
+    "checkpoint_flush_after": _either("0", _size(_KB, 8 * _MB)),
     "checkpoint_timeout": _duration(1, 86_400),
     "checkpoint_completion_target": _number(0, 1),
     "max_wal_size": _size(2 * _MB, 2**31 * _MB),

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, 
 from octavo.trace.plausible import plausible
 from octavo.trace.surface import combine_limit, rings, server_buffers
 from octavo.trace.wal import written
-from octavo.units import format_size, human_size, parse_duration, size_option
+from octavo.units import format_size, human_size, parse_duration, parse_size, size_option
 
 SCHEMA_VERSION = 1
 KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
@@ -25,6 +25,8 @@ READAHEAD = 128 * 1024
 LARGEST_REQUEST = 1280 * 1024
 # The longest time in seconds for the background writer to scan all buffers (scan_whole_pool_milliseconds in bufmgr.c).
 WHOLE_POOL = 120.0
+# The most blocks of bgwriter_flush_after and checkpoint_flush_after (WRITEBACK_MAX_PENDING_FLUSHES).
+MOST_FLUSHED = 256
 # More servers than this are treated as a mistake on the command line.
 MOST_SERVERS = 256
 
@@ -38,8 +40,9 @@ class SimulatedServer:
     `dirty_background` (None: a tenth of the page cache), and pages that have been dirty for `dirty_expire`.
     `dirty_expire`, the background writer's delay and the checkpoint interval (None: where the trace has checkpoints)
     are microseconds of the trace; the first interval begins at `checkpoint_from`. Each round of the background writer
-    scans at least 1 / `writer_rounds` of the buffers. The WAL that passes through the page cache is `log_rate` bytes
-    per second and `log_image` bytes per full-page image, in recycled files of `log_kept` bytes.
+    scans at least 1 / `writer_rounds` of the buffers. The background writer and a checkpoint make the kernel write
+    after `writer_flush` and `checkpoint_flush` blocks (0: never). The WAL that passes through the page cache is
+    `log_rate` bytes per second and `log_image` bytes per full-page image, in recycled files of `log_kept` bytes.
     """
 
     data_block: int
@@ -59,6 +62,8 @@ class SimulatedServer:
     writer_rounds: float = WHOLE_POOL / 0.2
     writer_pages: int = 100
     writer_multiplier: float = 2.0
+    writer_flush: int = 64
+    checkpoint_flush: int = 32
     checkpoint_interval: int | None = None
     checkpoint_from: int = 0
     log_rate: float = 0.0
@@ -203,9 +208,31 @@ def told_size(summary: Summary, name: str, otherwise: int) -> int:
     return int(text) if text.isdecimal() and len(text) < 16 else otherwise
 
 
+def flush_blocks(settings: Mapping[str, str], block: int) -> tuple[int, int] | None:
+    """bgwriter_flush_after and checkpoint_flush_after of a server with this data block, in blocks; None where they are
+    not known.
+
+    >>> flush_blocks({"bgwriter_flush_after": "512kB", "checkpoint_flush_after": "0"}, 8192)
+    (64, 0)
+    """
+    try:
+        writer, checkpoint = (
+            0 if text == "0" else min(MOST_FLUSHED, parse_size(text) // block)
+            for text in (settings["bgwriter_flush_after"], settings["checkpoint_flush_after"])
+        )
+    except (KeyError, UsageError, ZeroDivisionError):
+        return None
+    return writer, checkpoint
+
+
 def background(summary: Summary) -> dict[str, Any]:
-    """The recorded server's background writer, or PostgreSQL's defaults."""
-    settings = summary["settings"]
+    """The recorded server's background writer and flushes, or PostgreSQL's defaults."""
+    flushes = flush_blocks(summary["settings"], summary["page_size"])
+    known = {} if flushes is None else {"writer_flush": flushes[0], "checkpoint_flush": flushes[1]}
+    return known | _writer(summary["settings"])
+
+
+def _writer(settings: Mapping[str, str]) -> dict[str, Any]:
     try:
         delay = parse_duration(settings["bgwriter_delay"])
         return {

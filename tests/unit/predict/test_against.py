@@ -114,7 +114,7 @@ def test_wal_blocks_of_the_trials_are_predicted(tmp_path: Path) -> None:
 
 
 def test_the_background_writer_of_the_trials_is_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs pin bgwriter_lru_maxpages in bytes, which are fewer pages of larger blocks."""
+    """Runs pin bgwriter_lru_maxpages and the flushes in bytes, which are fewer pages of larger blocks."""
     asked: list[Request] = []
 
     def stopped(request: Request, _: object) -> dict[str, Any]:
@@ -124,12 +124,17 @@ def test_the_background_writer_of_the_trials_is_predicted(tmp_path: Path, monkey
     monkeypatch.setattr("octavo.predict.against.predict", stopped)
     path = made(tmp_path / "t.octrace", writes=True)
     trials = [{**trial(block, tps=1.0), "cell": block} for block in ("8kB", "32kB")]
-    settings = {"8kB": {"bgwriter_lru_maxpages": "100"}, "32kB": {"bgwriter_lru_maxpages": "25"}}
+    flushes = {"bgwriter_flush_after": "256kB", "checkpoint_flush_after": "256kB"}
+    settings = {block: {"bgwriter_lru_maxpages": pages, **flushes} for block, pages in (("8kB", "100"), ("32kB", "25"))}
     with pytest.raises(UsageError, match="enough"):
         compare(Request(path), {"trials": trials, "environment": {"settings": settings}}, {})
     assert asked[0].writer_pages == {8192: 100, 32768: 25}
+    assert asked[0].flushes == {8192: (32, 32), 32768: (8, 8)}
     sizes = [Size(32768, 8 * MB, None, writer_pages=pages) for pages in (25, None)]
     assert [simulated_server(recorded(path), size, "merged", None).writer_pages for size in sizes] == [25, 100]
+    sizes = [Size(32768, 8 * MB, None, flushes=flushed) for flushed in ((8, 8), None)]
+    servers = [simulated_server(recorded(path), size, "merged", None) for size in sizes]
+    assert [(one.writer_flush, one.checkpoint_flush) for one in servers] == [(8, 8), (64, 32)]
 
 
 def test_trials_of_equal_memory_have_other_buffers_than_their_level(tmp_path: Path) -> None:

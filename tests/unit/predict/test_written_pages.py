@@ -125,6 +125,19 @@ def test_the_background_writer_goes_by_the_clock_of_the_predicted_server(
         assert found["writer_writes"] > 0.9 * dirty
 
 
+def test_what_the_background_writer_has_written_waits_for_its_flush(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True)
+    asked = Request(path, (BLOCK,), memory=256 * MB, checkpoint=4.0, until_checkpoint=True, dirty_background=1 << 40)
+
+    def written(flushes: dict[int, tuple[int, int]]) -> float:
+        found = by_block(predict(dataclasses.replace(asked, transactions={BLOCK: 8_000}, flushes=flushes)))[BLOCK]
+        value: float = found["device_written_bytes_per_transaction"]["value"] / BLOCK
+        return value
+
+    never, default, each = (written(flushes) for flushes in ({BLOCK: (0, 0)}, {}, {BLOCK: (1, 1)}))
+    assert never == 0 and 0.3 < default < each
+
+
 @pytest.mark.parametrize(("delay", "rounds"), [("200ms", 600.0), ("50ms", 2_400.0)])
 def test_the_background_writer_passes_all_buffers_in_two_minutes_of_the_predicted_server(
     tmp_path: Path, delay: str, rounds: float

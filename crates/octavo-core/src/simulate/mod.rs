@@ -23,9 +23,9 @@ pub use parts::Sample;
 pub use policies::{Cache, Clock, Fifo, Lru};
 pub use sampled::{Filter, SampledDistances};
 pub use server::{
-    BackgroundWriter, Blocks, Checkpoints, DeviceCounts, Kernel, KernelCounts, KernelSettings,
-    Lean, LogSettings, OpenFile, PageCache, RequestCounts, Seen, SelfSimilar, Server, Snapshot,
-    Window, WriterSettings,
+    BackgroundWriter, Blocks, Checkpoints, DeviceCounts, FlushSettings, Kernel, KernelCounts,
+    KernelSettings, Lean, LogSettings, OpenFile, PageCache, RequestCounts, Seen, SelfSimilar,
+    Server, Snapshot, Window, WriterSettings,
 };
 pub use stack::StackDistances;
 pub use study::{Pages, Study};

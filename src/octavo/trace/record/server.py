@@ -23,7 +23,8 @@ SETTINGS = (
     "shared_buffers", "block_size", "wal_block_size", "effective_cache_size", "checkpoint_timeout", "max_wal_size",
     "checkpoint_completion_target", "full_page_writes", "wal_compression", "vacuum_buffer_usage_limit", "autovacuum",
     "effective_io_concurrency", "maintenance_io_concurrency", "io_combine_limit", "io_max_combine_limit", "io_method",
-    "synchronize_seqscans", "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "huge_pages",
+    "synchronize_seqscans", "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier",
+    "bgwriter_flush_after", "checkpoint_flush_after", "huge_pages",
     "max_connections", "data_checksums", "wal_log_hints", "wal_level", "min_wal_size", "wal_segment_size",
 )  # fmt: skip
 _RELATIONS = "traced_relations"

@@ -30,11 +30,11 @@ pub use page_cache::PageCache;
 pub use readahead::{OpenFile, Window};
 pub use self_similar::{Lean, SelfSimilar};
 pub use snapshots::{Seen, Snapshot};
+pub use writing::FlushSettings;
 
 use blocks::{Block, Homes};
 use kernel::SEGMENT;
 use log::Log;
-use writing::WRITER_FLUSHES;
 
 use super::{Batch, BufferManager, Consumer, buffers::Outcome, feed::is_change};
 use crate::trace::{EventKind, Kind, Strategy};
@@ -101,8 +101,7 @@ pub struct Server {
     log: Option<Log>,
     /// Blocks written by the background writer and not flushed yet.
     unflushed: Vec<(u32, u64)>,
-    /// The number of blocks that it flushes at once.
-    writer_flushes: usize,
+    flushes: FlushSettings,
     /// The largest size of a file in bytes.
     segment: u64,
     /// The blocks of an access; a reused buffer.
@@ -145,7 +144,7 @@ impl Server {
             writer: None,
             log: None,
             unflushed: Vec::new(),
-            writer_flushes: WRITER_FLUSHES,
+            flushes: FlushSettings::default(),
             segment: SEGMENT,
             found: Vec::new(),
             now: 0,
@@ -161,7 +160,9 @@ impl Server {
     #[must_use]
     pub fn miniature(mut self, scale: u64) -> Self {
         self.segment = SEGMENT / scale;
-        self.writer_flushes = (WRITER_FLUSHES / scale as usize).max(1);
+        if self.flushes.writer > 0 {
+            self.flushes.writer = (self.flushes.writer / scale as usize).max(1);
+        }
         self.buffers = self.buffers.miniature(scale);
         self
     }
@@ -201,6 +202,13 @@ impl Server {
         if let Checkpoints::Every { interval, from } = checkpoints {
             self.next_checkpoint = from.saturating_add(interval.max(1));
         }
+        self
+    }
+
+    /// The same with these flushes instead of PostgreSQL's defaults.
+    #[must_use]
+    pub const fn flushing(mut self, settings: FlushSettings) -> Self {
+        self.flushes = settings;
         self
     }
 

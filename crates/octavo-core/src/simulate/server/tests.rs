@@ -309,7 +309,12 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
     assert_eq!(found.kernel().unwrap().device().writes, 3);
     // Of a part of a trace: at 75 s, and neither at its beginning nor at 60 and 90 s.
     let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
-    let found = after(one.writing(writer, every(30, 45)), &accesses[88..]);
+    let never = FlushSettings {
+        writer: 0,
+        checkpoint: 0,
+    };
+    let one = one.writing(writer, every(30, 45)).flushing(never);
+    let found = after(one, &accesses[88..]);
     let counts = found.buffers().counts();
     assert_eq!((counts.checkpoint_writes, counts.full_page_images), (1, 2));
     // Evicted by others and not written by any checkpoint: the kernel writes it when it has been dirty for 30 s.
@@ -320,6 +325,52 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
     let found = after(one.writing(writer, every(1000, 0)), &evicted);
     assert_eq!(found.requests().writes, 1);
     assert_eq!(found.kernel().unwrap().device().writes, 1);
+}
+
+/// The background writer writes three blocks. None has been dirty for 30 s at the end.
+#[test]
+fn the_background_writer_flushes_after_so_many_blocks() {
+    let second = 1_000_000;
+    let at = |time: u64, block, kind| {
+        Some(Access {
+            time: time * second,
+            ..access(1, 1, block, kind, Strategy::Normal)
+        })
+    };
+    let mut accesses: Vec<_> = (100..114).map(|block| at(0, block, Kind::Read)).collect();
+    for turn in 0..2 {
+        for block in [50, 60] {
+            accesses.push(at(10 * turn, block, Kind::Read));
+            accesses.push(at(10 * turn, block, Kind::Change));
+        }
+        // The clock sweep passes both once.
+        accesses
+            .extend((0..8).map(|time| at(10 * turn + time, 200 + 10 * turn + time, Kind::Read)));
+    }
+    let writer = WriterSettings {
+        delay: 200_000,
+        rounds: 1.0,
+        most: 100,
+        multiplier: 2.0,
+        scale: 1,
+    };
+    let written = |blocks: usize| {
+        let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
+        let flushes = FlushSettings {
+            writer: blocks,
+            checkpoint: 32,
+        };
+        let one = one.writing(writer, Checkpoints::Recorded).flushing(flushes);
+        let found = after(one, &accesses);
+        (
+            found.buffers().counts().writer_writes,
+            found.kernel().unwrap().device().written_bytes / (8 * KB),
+        )
+    };
+    assert_eq!(written(1), (3, 3));
+    assert_eq!(written(2), (3, 2));
+    assert_eq!(written(64), (3, 0));
+    assert_eq!(written(0), (3, 0), "never");
 }
 
 #[test]

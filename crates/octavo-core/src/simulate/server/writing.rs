@@ -1,9 +1,23 @@
 use super::Server;
 
-/// The number of blocks that the background writer and a checkpoint write before they make the kernel write them (the
-/// defaults of bgwriter_flush_after and checkpoint_flush_after, which count blocks).
-pub(super) const WRITER_FLUSHES: usize = 64;
-const CHECKPOINT_FLUSHES: usize = 32;
+/// The number of blocks that the background writer and a checkpoint write before they make the kernel write them
+/// (bgwriter_flush_after and checkpoint_flush_after, whose defaults count blocks); 0 for never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushSettings {
+    /// Of the background writer.
+    pub writer: usize,
+    /// Of a checkpoint.
+    pub checkpoint: usize,
+}
+
+impl Default for FlushSettings {
+    fn default() -> Self {
+        Self {
+            writer: 64,
+            checkpoint: 32,
+        }
+    }
+}
 
 impl Server {
     /// Writes a block into the page cache. Returns its location.
@@ -31,11 +45,12 @@ impl Server {
             .map(|page| self.blocks.home(page, &self.homes, self.own_size))
             .collect();
         places.sort_unstable();
-        for part in places.chunks(CHECKPOINT_FLUSHES) {
+        let after = self.flushes.checkpoint;
+        for part in places.chunks(if after == 0 { usize::MAX } else { after }) {
             for &(stream, offset) in part {
                 self.write_at(stream, offset);
             }
-            if let Some(kernel) = &mut self.kernel {
+            if let Some(kernel) = self.kernel.as_mut().filter(|_| after > 0) {
                 kernel.flush(&mut part.to_vec(), self.block_size);
             }
         }
@@ -54,8 +69,11 @@ impl Server {
         writer.run(time, &mut self.buffers, &mut |page| written.push(page));
         for page in written {
             let place = self.write(page);
+            if self.flushes.writer == 0 {
+                continue;
+            }
             self.unflushed.push(place);
-            if self.unflushed.len() < self.writer_flushes {
+            if self.unflushed.len() < self.flushes.writer {
                 continue;
             }
             if let Some(kernel) = &mut self.kernel {
