@@ -1,6 +1,8 @@
 """The blocks of a bitmap heap scan, read from a server, compared with the server's own counts."""
 
 from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +107,16 @@ def test_a_user_who_may_not_see_the_data_directory_names_the_file(server: Server
     assert visited.blocks == blocks_of_query(query, dsn(server)).blocks
     with pytest.raises(HostError, match="may not see the data directory's path; name the table's FILE"):
         visited.segments()
+
+
+def test_a_file_of_another_cluster_is_not_read(server: Server, tmp_path: Path) -> None:
+    """A server of another host may have the same paths as one of this host."""
+    visited = blocks_of_query("SELECT sum(id) FROM visited WHERE place < 300", dsn(server))
+    assert visited.segments()
+    (tmp_path / "global").mkdir()
+    control = tmp_path / "global" / "pg_control"
+    control.write_bytes((server.directory / "global" / "pg_control").read_bytes())
+    assert replace(visited, directory=tmp_path).segments(), "a standby, or a copy"
+    control.write_bytes(bytes(8192))
+    with pytest.raises(HostError, match="another cluster's, not the server's"):
+        replace(visited, directory=tmp_path).segments()

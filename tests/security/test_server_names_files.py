@@ -62,8 +62,8 @@ def test_nothing_outside_is_read_for_a_workload(data: Path, path: str) -> None:
     with pytest.raises(OctavoError, match="which the server names"):
         lists.table(server(data, path))
     with pytest.raises(OctavoError, match="which the server names"):
-        ceiling._job(server(data, path), levels)
+        ceiling._files_and_blocks(server(data, path), levels)
     assert lists.table(server(data, "base/1")) == ([data / "base" / "1"], 8192, 1)
     (data / "base" / "1.1").symlink_to(data.parent / "outside")
     with pytest.raises(OctavoError, match=r"base/1\.1, which the server names"):
-        ceiling._job(server(data, "base/1"), levels)
+        ceiling._files_and_blocks(server(data, "base/1"), levels)

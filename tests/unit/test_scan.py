@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
@@ -11,6 +14,9 @@ from hypothesis import strategies as st
 from octavo import workloads
 from octavo.errors import UsageError
 from octavo.factor import Factor
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
 from octavo.plan import setting_versions
 from octavo.plan.cells import make_cells
 from octavo.plan.impossible import impossible_cells
@@ -162,10 +168,42 @@ def test_the_plan_is_taken_from_auto_explain_s_message_only() -> None:
 
 @given(st.sets(st.integers(0, 300)))
 def test_the_limit_is_measured_on_the_very_blocks(blocks: set[int]) -> None:
-    lines = ceiling.ranges(sorted(blocks)).splitlines()
+    lines = ceiling.ranges(sorted(blocks))
     pairs = [tuple(map(int, line.split("-"))) for line in lines]
     assert [block for first, last in pairs for block in range(first, last + 1)] == sorted(blocks)
     assert all(second[0] > first[1] + 1 for first, second in itertools.pairwise(pairs))  # as far apart as possible
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+@pytest.mark.parametrize("query", ["seq-scan", "bitmap-scan"])
+def test_the_limit_is_measured_with_the_servers_limits(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, cache: str, query: str
+) -> None:
+    """On cgroup version 2 a device limit is the group's, on both versions the memory for the page cache is."""
+    (tmp_path / "1").write_bytes(bytes(64 * 8192))
+    server = MagicMock(
+        directory=tmp_path, account=Account("ourselves", os.geteuid(), os.getegid()), journal=journal,
+        group=tmp_path / "group",
+    )  # fmt: skip
+    answer = server.connection.execute.return_value
+    answer.fetchone.return_value = {"path": "1"}
+    answer.fetchall.return_value = [{"block": block} for block in (3, 4, 9)]
+    groups: list[Any] = []
+    run = children.run
+
+    def outside(arguments: Any, journal: Journal, **given: Any) -> children.Finished:
+        groups.append(given.pop("groups"))
+        return run(arguments, journal, **given)
+
+    monkeypatch.setattr(children, "run", outside)
+    found = ceiling.ceiling(server, {"cache": cache, "query": query, "data_block": "8kB", "share": "1%"}, 50.0)
+    values = {one.metric: one.value for one in found}
+    names = ("plain", "queued", "direct") if cache == "cold" else ("cached",)
+    ways = {f"limit_{name}_mb_per_second" for name in names}
+    measured = [values[way] for way in ways & values.keys()]
+    assert measured or cache == "cold"  # where files stay in memory (tmpfs) nothing is cold
+    assert values.get("limit_mb_per_second") == max(measured, default=None)
+    assert groups == [[server.group]] * len(ways)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ meet it are looked up, and their ctid is (block, line pointer): PostgreSQL's man
 scan also visits blocks whose only matching rows are dead or invisible; those are not in the list.
 """
 
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ class VisitedBlocks:
     relation_blocks: int
     blocks: tuple[int, ...]
     """Ascending, each once."""
+    directory: Path | None = None
+    """The data directory that `file` is in."""
+    cluster: int | None = None
+    """The cluster's identifier, which its physical copies share; None where the server does not tell it."""
 
     def block_list(self) -> str:
         """As the engine takes it."""
@@ -53,11 +58,18 @@ class VisitedBlocks:
             )
         try:
             self.file.stat()
-            return with_segments(self.file)
+            segments = with_segments(self.file)
+            found = None if self.directory is None else _cluster_of(self.directory)
         except OSError as error:
             raise HostError(
                 f"{self.file}: {error.strerror}; run on the server's host as a user who may read it, or name a copy"
             ) from error
+        if found != self.cluster and self.cluster is not None:
+            raise HostError(
+                f"{self.directory} of this host is another cluster's, not the server's; run on the server's host, or "
+                "name a copy of the file"
+            )
+        return segments
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, without the blocks."""
@@ -131,8 +143,10 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     if not blocks:
         raise UsageError("--from-query: no row of the table meets the condition; choose one that some rows meet")
     with _servers_names(cursor):
-        file, block, relation_blocks = _where(cursor, relation)
-    return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks)
+        directory, path, block, relation_blocks = _where(cursor, relation)
+        cluster = _cluster(cursor)
+    file = directory / path if directory else None
+    return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks, directory, cluster)
 
 
 def _blocks(cursor: "psycopg.Cursor[Any]", visited: str, condition: str) -> tuple[int, ...]:
@@ -186,9 +200,9 @@ def _quoted(cursor: "psycopg.Cursor[Any]", name: str) -> str:
     return row[0]
 
 
-def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path | None, int, int]:
-    """Its file, block size and blocks. pg_settings has no data_directory for a user who may not see it, where
-    current_setting() would be an error."""
+def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path | None, str, int, int]:
+    """The data directory, its file in it, block size and blocks. pg_settings has no data_directory for a user who may
+    not see it, where current_setting() would be an error."""
     row = cursor.execute(
         "SELECT (SELECT setting FROM pg_settings WHERE name = 'data_directory'), pg_relation_filepath(%s::regclass),"
         " current_setting('block_size')::int, pg_relation_size(%s::regclass) / current_setting('block_size')::int",
@@ -196,7 +210,24 @@ def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path | None, i
     ).fetchone()
     assert row is not None
     directory, path, block, blocks = row
-    return Path(directory) / path if directory else None, block, blocks
+    return Path(directory) if directory else None, path, block, blocks
+
+
+def _cluster(cursor: "psycopg.Cursor[Any]") -> int | None:
+    """The identifier in the server's control file, which every role may see unless that was revoked."""
+    allowed = cursor.execute("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')").fetchone()
+    if allowed != (True,):
+        return None
+    row = cursor.execute("SELECT system_identifier FROM pg_control_system()").fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _cluster_of(directory: Path) -> int:
+    """The same in a data directory of this host: the first eight bytes of ControlFileData (pg_control.h), an integer
+    that the function gives as a bigint. 0 where there are fewer. Raises OSError."""
+    with (directory / "global" / "pg_control").open("rb", buffering=0) as file:
+        return int.from_bytes(file.read(8) or b"", sys.byteorder, signed=True)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,27 +1,21 @@
 """The measured reader, `octavo io` as a separate process, and the metrics from its output."""
 
-import json
-import secrets
-import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from octavo.errors import OctavoError
-from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
-from octavo.host.journal import Journal
 from octavo.io.policies import find_policies
 from octavo.knobs.volume_types import parse_device
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
+from octavo.workload_support.storage_reader import block_list, read_alike
 from octavo.workloads.base import Levels, WorkloadResult
 
 # The bytes that the thread reads at once.
 _RUN_BYTES = 128 * 1024
-_PROGRAM = (sys.executable, "-m", "octavo", "io")
 
 _BLOCKS = Metric("blocks_per_second", "wanted blocks a second", "1/s", "higher")
 _REQUESTS = Metric("requests_per_second", "requests a second", "1/s")
@@ -44,14 +38,9 @@ def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: in
 
     Raises OctavoError when the reader fails, or when the files were written meanwhile.
     """
-    with _block_list(server.journal, blocks) as block_list, unchanged(files):
-        arguments = [*map(str, files), *options(levels, block, block_list, seed)]
-        # It has the same limits as the server: its page cache and, on cgroup version 2, its requests.
-        finished = children.run(
-            [*_PROGRAM, *arguments], server.journal, role="octavo io", groups=[server.group] if server.group else []
-        )
-    children.check(finished, "octavo io")
-    (result,) = json.loads(finished.stdout)["results"]
+    listed = block_list(server.journal, [str(one) for one in blocks]) if blocks else nullcontext()
+    with listed as path, unchanged(files):
+        result, finished = read_alike(server, files, options(levels, block, path, seed))
     return WorkloadResult(
         observations=observations(result, block, levels["device"]),
         seconds_asked=parse_duration(levels["duration"]),
@@ -114,25 +103,8 @@ def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> l
         "--pattern", *blocks, "--block", f"{block}B",
         "--policy", levels["policy"], *(joined if is_joined else []),
         *(["--direct"] if levels["access"] == "direct" else cached),
-        "--seconds", str(parse_duration(levels["duration"])), "--seed", str(seed), "--format", "json",
+        "--seconds", str(parse_duration(levels["duration"])), "--seed", str(seed),
     ]  # fmt: skip
-
-
-@contextmanager
-def _block_list(journal: Journal, blocks: Sequence[int]) -> Generator[Path | None, None, None]:
-    """A file with the blocks, in a directory that is ours alone; None without blocks."""
-    if not blocks:
-        yield None
-        return
-    directory = make_directory(octavo_home() / "scratch") / f"blocks-{secrets.token_hex(4)}"
-    entry = journal.record("directory", path=str(directory))
-    try:
-        path = make_directory(directory, 0o700) / "list"
-        path.write_text("\n".join(map(str, blocks)))
-        yield path
-    finally:
-        if trees.remove(directory):
-            journal.done(entry)
 
 
 @contextmanager

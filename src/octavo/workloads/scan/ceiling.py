@@ -1,18 +1,19 @@
-"""The storage's best rate for the blocks of a scan, measured by `octavo io`'s engine, which only reads them.
+"""The storage's best rate for the blocks of a scan, measured by `octavo io`, which only reads them, with the server's
+limits on its device and memory.
 
 Each policy is the fastest on some device; the fastest of them on this device is the limit.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 
 from octavo.errors import OctavoError
-from octavo.io.engine import measure
-from octavo.io.job import Job
 from octavo.io.target import own_segments
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_size
+from octavo.workload_support.storage_reader import block_list, read_alike
 from octavo.workloads.base import Levels
 from octavo.workloads.scan.table import keys_of
 
@@ -31,6 +32,7 @@ class _Way:
     most: int
     depth: int = 0
     direct: bool = False
+    cold: bool = True
 
 
 def _metric(name: str, how: str) -> Metric:
@@ -42,7 +44,7 @@ _COLD = (
     _Way(_metric("queued", "32 requests of up to 1 MB in flight"), _MB, depth=32),
     _Way(_metric("direct", "32 requests of up to 1 MB in flight, O_DIRECT"), _MB, depth=32, direct=True),
 )
-_WARM = (_Way(_metric("cached", "requests of up to 128 kB from the page cache"), 128 * 1024),)
+_WARM = (_Way(_metric("cached", "requests of up to 128 kB from the page cache"), 128 * 1024, cold=False),)
 
 LIMIT = Metric("limit_mb_per_second", "octavo io's best rate on the same blocks", "MB/s", "higher")
 SHARE = Metric("limit_share", "share of octavo io's best rate on the same blocks", "fraction", "higher")
@@ -54,19 +56,23 @@ def ceiling(server: Server, levels: Levels, mb_per_second: float | None) -> tupl
 
     Ways that this kernel or filesystem does not support are skipped. Raises OctavoError when none works.
     """
-    job = _job(server, levels)
+    files, lines = _files_and_blocks(server, levels)
+    block = parse_size(levels["data_block"])
     found: list[Observation] = []
     problem: OctavoError | None = None
-    for way in _COLD if levels["cache"] == "cold" else _WARM:
-        if way.direct and job.block % _DIRECT_ALIGNMENT:
-            continue
-        try:
-            rate = _rate(way, job)
-        except OctavoError as error:
-            problem = error
-            continue
-        if rate is not None:
-            found.append(observe(way.metric, rate))
+    with block_list(server.journal, lines) as blocks:
+        for way in _COLD if levels["cache"] == "cold" else _WARM:
+            if way.direct and block % _DIRECT_ALIGNMENT:
+                continue
+            try:
+                result, _ = read_alike(server, files, _options(way, block, blocks))
+            except OctavoError as error:
+                problem = error
+                continue
+            # Of a file that is not as cold as required, the rate is not the storage's.
+            if way.cold and (result["cached_share"] or 0.0) > _STILL_COLD:
+                continue
+            found.append(observe(way.metric, result["bytes_per_second"] / _MB))
     if not found:
         if problem is not None:
             raise problem
@@ -76,11 +82,11 @@ def ceiling(server: Server, levels: Levels, mb_per_second: float | None) -> tupl
     return (*share, observe(LIMIT, limit), *found)
 
 
-def ranges(blocks: Sequence[int]) -> str:
-    """Ascending block numbers in the engine's list format, one range of neighbours per line.
+def ranges(blocks: Sequence[int]) -> list[str]:
+    """Ascending block numbers as the lines of a block list, one range of neighbours per line.
 
     >>> ranges([1, 2, 3, 7])
-    '1-3\\n7-7'
+    ['1-3', '7-7']
     """
     lines: list[str] = []
     first = last = -1
@@ -90,36 +96,31 @@ def ranges(blocks: Sequence[int]) -> str:
                 lines.append(f"{first}-{last}")
             first = block
         last = block
-    return "\n".join(lines)
+    return lines
 
 
-def _job(server: Server, levels: Levels) -> Job:
-    """All blocks in order, or the blocks that a bitmap heap scan visits, those with a matching row, in order."""
+def _files_and_blocks(server: Server, levels: Levels) -> tuple[list[Path], list[str]]:
+    """The table's files, and as lines of a block list all blocks in order, or those that a bitmap heap scan visits:
+    those with a matching row, in order."""
     connection = server.connection
     row = connection.execute("SELECT pg_relation_filepath('scanned') AS path").fetchone()
     assert row is not None
-    paths = tuple(str(path) for path in own_segments(server.directory, str(row["path"]), server.account))
-    cache = "cold" if levels["cache"] == "cold" else "warm"
-    job = Job(paths, parse_size(levels["data_block"]), "sequential", joining="coalesced", cache=cache, once=True)
+    files = own_segments(server.directory, str(row["path"]), server.account)
     if levels["query"] == "seq-scan":
-        return job
+        block = parse_size(levels["data_block"])
+        return files, [f"0-{sum(file.stat().st_size // block for file in files) - 1}"]
     visited = connection.execute(
         "SELECT DISTINCT (ctid::text::point)[0]::bigint AS block FROM scanned WHERE key < %s ORDER BY 1",
         (keys_of(levels["share"]),),
     ).fetchall()
-    return replace(job, pattern="list", block_list=ranges([row["block"] for row in visited]))
+    return files, ranges([row["block"] for row in visited])
 
 
-def _rate(way: _Way, job: Job) -> float | None:
-    """The rate in MB per second; None when the file was not as cold as required."""
-    asking = {"method": "ring", "depth": way.depth} if way.depth else {}
-    most = max(1, way.most // job.block)
-    outcome = measure(replace(job, most=most, direct=way.direct, **asking), _unwatched)
-    cached = 0 if outcome.cached_bytes is None else outcome.cached_bytes
-    if job.cache == "cold" and cached > _STILL_COLD * outcome.file_bytes:
-        return None
-    return outcome.blocks * job.block / outcome.seconds / _MB
-
-
-def _unwatched(doing: str, share: float, done: int) -> None:
-    """Ignores progress."""
+def _options(way: _Way, block: int, blocks: Path) -> list[str]:
+    """The command line of `octavo io`, which visits the blocks of a list once."""
+    policy = ["io_uring-coalesced", "--depth", str(way.depth)] if way.depth else ["coalesced"]
+    return [
+        "--pattern", "list", "--block-list", str(blocks), "--block", f"{block}B",
+        "--policy", *policy, "--max-request", f"{max(block, way.most)}B",
+        *(["--direct"] if way.direct else ["--cache", "cold" if way.cold else "warm"]),
+    ]  # fmt: skip
