@@ -76,6 +76,8 @@ def test_the_host_of_a_planted_tree(tmp_path: Path) -> None:
     assert facts["host.cpu.governors"].value == ["performance", "powersave"]
     assert facts["host.cpu.lse"].value is True
     assert facts["host.numa.nodes"].value == 2
+    plant(tmp_path, {"sys/devices/system/node/has_memory": "1\n"})
+    assert Facts(host_facts(tmp_path))["host.numa.nodes"].value == 1
     assert facts["host.huge.pools"].value[0]["total"] == 7
     assert facts["host.huge.at_boot"].value == []
 
