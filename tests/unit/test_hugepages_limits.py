@@ -87,7 +87,7 @@ def test_a_group_with_room_for_the_server_is_no_finding(tmp_path: Path) -> None:
 
 
 def test_what_others_use_in_an_outer_group_is_not_taken_for_the_servers(tmp_path: Path) -> None:
-    """The server has mapped 144 MB and touched 10, so 190 of the 200 MB in the outer group are others': 110 are left."""
+    """The server has mapped 144 MB and touched 10. Of 200 MB in the outer group 190 are others': 110 are left."""
     files = {
         "a/hugetlb.2MB.max": str(160 * MB), "a/hugetlb.2MB.current": str(10 * MB),
         "hugetlb.2MB.max": str(300 * MB), "hugetlb.2MB.current": str(200 * MB),
