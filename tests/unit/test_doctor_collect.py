@@ -20,7 +20,7 @@ from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts
-from octavo.doctor.collect.processes import memory_limit, process_facts
+from octavo.doctor.collect.processes import counts_huge_pages, memory_limit, process_facts
 from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
@@ -111,6 +111,10 @@ def test_the_processes_of_a_server(tmp_path: Path) -> None:
     assert facts["host.process.memlock_bytes"].value == 65536
     limit = facts["host.memory.group_limit_bytes"]
     assert limit.value == MB and limit.source.endswith("/a/memory.max")
+    assert facts["host.memory.group_counts_huge_pages"].value is False
+    options = "rw,nsdelegate,memory_recursiveprot,memory_hugetlb_accounting"
+    plant(proc, {"self/mountinfo": f"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 {options}\n"})
+    assert counts_huge_pages(proc).value is True
 
 
 def test_no_limit_is_known_to_be_none(tmp_path: Path) -> None:
