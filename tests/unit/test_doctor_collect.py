@@ -117,6 +117,18 @@ def test_the_processes_of_a_server(tmp_path: Path) -> None:
     assert counts_huge_pages(proc).value is True
 
 
+def test_a_server_that_ends_while_it_is_examined_has_no_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory is there when it is looked for, and gone when it is read."""
+
+    def exists(_: Path) -> bool:
+        return True
+
+    monkeypatch.setattr(Path, "exists", exists)
+    assert Facts(process_facts(10, tmp_path))["host.process.count"].value == 0
+
+
 def test_no_limit_is_known_to_be_none(tmp_path: Path) -> None:
     proc = plant(tmp_path, {"self/cgroup": "0::/\n", "self/mountinfo": ""})
     fact = memory_limit(None, proc)
