@@ -20,7 +20,7 @@ from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts
-from octavo.doctor.collect.processes import memory_limit, process_facts
+from octavo.doctor.collect.processes import counts_huge_pages, memory_limit, process_facts
 from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
@@ -76,6 +76,8 @@ def test_the_host_of_a_planted_tree(tmp_path: Path) -> None:
     assert facts["host.cpu.governors"].value == ["performance", "powersave"]
     assert facts["host.cpu.lse"].value is True
     assert facts["host.numa.nodes"].value == 2
+    plant(tmp_path, {"sys/devices/system/node/has_memory": "1\n"})
+    assert Facts(host_facts(tmp_path))["host.numa.nodes"].value == 1
     assert facts["host.huge.pools"].value[0]["total"] == 7
     assert facts["host.huge.at_boot"].value == []
 
@@ -109,6 +111,22 @@ def test_the_processes_of_a_server(tmp_path: Path) -> None:
     assert facts["host.process.memlock_bytes"].value == 65536
     limit = facts["host.memory.group_limit_bytes"]
     assert limit.value == MB and limit.source.endswith("/a/memory.max")
+    assert facts["host.memory.group_counts_huge_pages"].value is False
+    options = "rw,nsdelegate,memory_recursiveprot,memory_hugetlb_accounting"
+    plant(proc, {"self/mountinfo": f"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 {options}\n"})
+    assert counts_huge_pages(proc).value is True
+
+
+def test_a_server_that_ends_while_it_is_examined_has_no_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory is there when it is looked for, and gone when it is read."""
+
+    def exists(_: Path) -> bool:
+        return True
+
+    monkeypatch.setattr(Path, "exists", exists)
+    assert Facts(process_facts(10, tmp_path))["host.process.count"].value == 0
 
 
 def test_no_limit_is_known_to_be_none(tmp_path: Path) -> None:

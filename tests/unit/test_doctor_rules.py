@@ -291,6 +291,8 @@ from octavo.doctor.rules import RULES
         # Huge pages are not charged to the group: the pod has 8 GB beside its 33 GB of them.
         ("shared-buffers", {"host.memory.group_limit_bytes": 8 * GB}, "warning"),
         ("shared-buffers", {"host.memory.group_limit_bytes": 24 * GB}, "ok"),
+        ("shared-buffers", {"host.memory.group_limit_bytes": 24 * GB,
+                            "host.memory.group_counts_huge_pages": True}, "warning"),
         ("effective-cache-size", {"host.memory.group_limit_bytes": 96 * GB}, "ok"),
         ("shared-buffers", {"setting.shared_buffers": 128 * MB}, "note"),
         ("shared-buffers", {"setting.shared_buffers": 400 * kB, "server.databases_bytes": 8 * MB}, "warning"),

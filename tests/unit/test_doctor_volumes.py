@@ -65,6 +65,10 @@ def test_what_the_planner_assumes_is_set_for_the_tablespaces_of_a_volume() -> No
     found = finding.as_dict()
     assert found["fix"] == ['ALTER TABLESPACE "fast" SET (random_page_cost = 1.1);']
     assert (found["takes"], found["check"]) == ("now", "SELECT spcname, spcoptions FROM pg_tablespace;")
+    # A standby refuses ALTER TABLESPACE, as every change of a catalog.
+    standby = results("random-page-cost", {"server.in_recovery": True})
+    (finding,) = (one for one in standby if one.status == "finding")
+    assert finding.as_dict()["fix"] == ["# on the primary, for it and all of its standbys:", *found["fix"]]
     # Without a setting of its own, a tablespace uses the server's.
     rows = [{**row, "tablespaces": ['Fast "2"']} if row["number"] == 3 else row for row in VOLUMES["host.volumes"]]
     (other,) = (one for one in results("prefetch", {

@@ -67,6 +67,9 @@ def test_every_pool_is_read_with_its_nodes(tmp_path: Path) -> None:
     assert (small.available, small.in_use, small.persistent) == (0, 12, 10)
     assert [(one.node, one.total, one.free, one.surplus) for one in small.nodes] == [(0, 8, 5, 0), (10, 4, 2, 2)]
     assert large.nodes == ()
+    # Node 10 has CPUs only: Linux 6.2 and later list an empty pool for it, which no line can fill.
+    plant(tmp_path, {"sys/devices/system/node/has_memory": "0-1,3\n"})
+    assert [one.node for one in read_pools(tmp_path / "sys")[0].nodes] == [0]
     assert default_page(tmp_path / "proc") == 2 * MB
     with pytest.raises(HostError, match=r"no .*hugepages-64kB"):
         read_pool(64 * KB, tmp_path / "sys")

@@ -86,6 +86,18 @@ def test_a_group_with_room_for_the_server_is_no_finding(tmp_path: Path) -> None:
     assert "hugetlb group" in find(tmp_path, pool, server(pages={2 * MB: 73}))
 
 
+def test_what_others_use_in_an_outer_group_is_not_taken_for_the_servers(tmp_path: Path) -> None:
+    """The server has mapped 144 MB and touched 10. Of 200 MB in the outer group 190 are others': 110 are left."""
+    files = {
+        "a/hugetlb.2MB.max": str(160 * MB), "a/hugetlb.2MB.current": str(10 * MB),
+        "hugetlb.2MB.max": str(300 * MB), "hugetlb.2MB.current": str(200 * MB),
+    }  # fmt: skip
+    group_tree(tmp_path, "cgroup2", "/a", files)
+    pool = PoolState(2 * MB, 200, 100, 67, 0, 0)
+    found = {one.limit: one for one in limits.find_limits(server(), pool, 72, tmp_path, NOBODY)}
+    assert found["hugetlb group"].found.startswith(f"{tmp_path}/mnt allows 300 MB (taken: 200 MB)")
+
+
 def test_a_refused_reservation_is_a_refused_start_not_a_bus_error(tmp_path: Path) -> None:
     files = {
         "hugetlb.2MB.max": "0", "hugetlb.2MB.current": "0",

@@ -15,6 +15,7 @@ MB = 1024**2
 # The share of shared memory besides shared_buffers, used before PostgreSQL 15, which reports the total. Measured 6 to
 # 13 % at 8 kB blocks (docs/hugepages.md: 128 MB needs 144 MB, 16 MB needs 24 MB).
 _BESIDE = 0.13
+_CHARGED = "host.memory.group_counts_huge_pages"
 # Values of shmem_enabled that allow transparent huge pages for shared memory.
 SHMEM_THP = ("always", "within_size", "force")
 
@@ -32,13 +33,14 @@ class HugePages:
 def memory_bytes(asked: RuleFacts) -> int:
     """The memory available to the server: the machine's, or less if a control group limits it.
 
-    Huge pages are not charged to the group: what the server has in them is in addition to the limit (kernel
-    Documentation/admin-guide/cgroup-v2.rst, memory_hugetlb_accounting, which is off by default).
+    Unless the hierarchy is mounted with memory_hugetlb_accounting, huge pages are not charged to the group: what the
+    server has in them is in addition to the limit (kernel Documentation/admin-guide/cgroup-v2.rst).
     """
     total, limit = asked.whole("host.memory.total_bytes"), asked.whole_or_none("host.memory.group_limit_bytes")
     if limit is None:
         return total
-    return min(total, limit + (shared_memory(asked) if is_on_huge_pages(asked) else 0))
+    charged = asked.has(_CHARGED) and asked.flag(_CHARGED)
+    return min(total, limit + (shared_memory(asked) if is_on_huge_pages(asked) and not charged else 0))
 
 
 def server_cores(asked: RuleFacts) -> int | None:

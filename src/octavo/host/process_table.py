@@ -103,9 +103,10 @@ def read_table(proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int
 
 def child_pids(root: int, proc: Path = Path("/proc")) -> list[int]:
     """The processes that this one has started and not reaped (proc_tid_children(5), else the whole table)."""
-    path = proc / str(root) / "task" / str(root) / "children"
-    if path.exists():  # a kernel with CONFIG_PROC_CHILDREN
-        return [int(pid) for pid in path.read_bytes().split()]
+    try:
+        return [int(pid) for pid in (proc / str(root) / "task" / str(root) / "children").read_bytes().split()]
+    except (FileNotFoundError, ProcessLookupError):  # a kernel without CONFIG_PROC_CHILDREN, or the process has ended
+        pass
     return [process.pid for process in read_table(proc).values() if process.parent == root]
 
 

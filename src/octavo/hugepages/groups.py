@@ -50,6 +50,12 @@ def tightest(limits: list[GroupLimit], *, reservations: bool) -> GroupLimit | No
     return min((one for one in limits if one.reservations is reservations), key=lambda one: one.room(0), default=None)
 
 
+def counted(limits: list[GroupLimit], own: int, *, reservations: bool) -> int:
+    """The most of a server's `own` bytes that these groups count: each contains the one before it, so all of them count
+    what the innermost one does."""
+    return min([own, *(one.used for one in limits if one.reservations is reservations)])
+
+
 def size_name(page: int) -> str:
     """The page size as the files of a group have it.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from octavo.host.kernel_text import chosen
-from octavo.hugepages.groups import GroupLimit, group_limits, tightest
+from octavo.hugepages.groups import GroupLimit, counted, group_limits, tightest
 from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, default_page, meminfo, memory_to_take, pool_file
 from octavo.units import format_size, human_size
@@ -116,14 +116,15 @@ def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, 
 
     Without a number of pages it is about initdb and any server. `off`: huge_pages is off.
     """
-    size, held = human_size(pool.page), own * pool.page
+    size = human_size(pool.page)
     wanted = f"{human_size(needed * pool.page)}" if needed is not None else "a server or initdb"
     found: list[Limit] = []
     touched, reserved = (tightest(limits, reservations=kind) for kind in (False, True))
+    touched_own, reserved_own = (counted(limits, own * pool.page, reservations=kind) for kind in (False, True))
     # Without huge pages none of this happens, until they are wanted.
     severity: Severity = "warning" if off else "error"
     once = "once huge_pages is on or try, " if severity == "warning" else ""
-    refused = reserved is not None and reserved.room(held) < (needed or 1) * pool.page
+    refused = reserved is not None and reserved.room(reserved_own) < (needed or 1) * pool.page
     if refused and reserved is not None:
         found.append(
             Limit(
@@ -136,7 +137,7 @@ def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, 
         )
     # Fewer than these are never mapped: too small a pool, or a refused reservation, makes mmap fail first.
     mapped = needed if needed is not None else pool.available + pool.overcommit
-    if touched is not None and not refused and touched.room(held) < max(1, mapped) * pool.page:
+    if touched is not None and not refused and touched.room(touched_own) < max(1, mapped) * pool.page:
         found.append(
             Limit(
                 "hugetlb group",

@@ -1,4 +1,4 @@
-"""The host's huge pages: a pool for each size, as a whole and for each memory node.
+"""The host's huge pages: a pool for each size, as a whole and for each NUMA node with memory.
 
 Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst. `total` includes surplus pages, which exist only as long as
 they are used. Reserved pages are free, but reserved for a process that has mapped and not yet touched them.
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError
+from octavo.host.memory_nodes import memory_nodes
 from octavo.knobs.huge_pages import sizes
 
 _SYS = Path("/sys")
@@ -99,8 +100,9 @@ def read_pool(page: int, sys: Path = _SYS) -> PoolState:
     directory = sys / "kernel/mm/hugepages" / _name(page)
     if not directory.is_dir():
         raise HostError(f"this kernel has no {directory}")
-    nodes = sorted((sys / "devices/system/node").glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
-    places = ((int(path.name[4:]), path / "hugepages" / _name(page)) for path in nodes)
+    places = (
+        (node, sys / f"devices/system/node/node{node}/hugepages" / _name(page)) for node in memory_nodes(sys)
+    )  # fmt: skip
     return PoolState(
         page,
         _number(directory / "nr_hugepages"),

@@ -291,7 +291,8 @@ def cycle_of(trace: Recorded, asked: float | None) -> float | None:
     shown = "" if timeout is None else f" of {timeout:.0f} s (checkpoint_timeout)"
     raise HostError(
         f"{trace.path} has no whole checkpoint cycle{shown} in its {trace.seconds:.0f} s, so full-page images and "
-        "checkpoint writes cannot be predicted; record for longer, or give the length of a cycle: --checkpoint 30s"
+        "checkpoint writes cannot be predicted; record for longer, or give octavo predict the length of a cycle: "
+        "--checkpoint 30s"
     )
 
 

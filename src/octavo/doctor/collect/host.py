@@ -12,6 +12,7 @@ from octavo.doctor.collect.reading import fact_of
 from octavo.doctor.facts import Fact
 from octavo.errors import HostError
 from octavo.host.kernel_text import chosen, lines
+from octavo.host.memory_nodes import memory_nodes
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.groups import group_limits
 from octavo.hugepages.limits import container_of
@@ -154,10 +155,9 @@ def _cpu(root: Path) -> list[Fact]:
 
 
 def _nodes(root: Path) -> list[Fact]:
-    directory = root / "sys/devices/system/node"
-    nodes = len(list(directory.glob("node[0-9]*"))) or 1
+    nodes = len(memory_nodes(root / "sys")) or 1
     return [
-        Fact("host.numa.nodes", nodes, str(directory)),
+        Fact("host.numa.nodes", nodes, f"{root}/sys/devices/system/node: those with memory"),
         fact_of("host.numa.balancing", root / "proc/sys/kernel/numa_balancing", int),
         fact_of("host.numa.zone_reclaim", root / "proc/sys/vm/zone_reclaim_mode", int),
     ]

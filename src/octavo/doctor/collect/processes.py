@@ -9,6 +9,7 @@ from pathlib import Path
 
 from octavo.doctor.facts import Fact
 from octavo.host.kernel_text import lines, words
+from octavo.host.mounts import mounts
 from octavo.host.process_table import child_pids, read_process
 from octavo.host.procfs import number_after
 from octavo.hugepages.groups import NO_LIMIT, group_directories
@@ -42,6 +43,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         oom_group(postmaster, proc),
         _memlock(postmaster, proc),
         memory_limit(postmaster, proc),
+        counts_huge_pages(proc),
         cpu_limit(postmaster, proc),
         allowed_cpus(postmaster),
     ]
@@ -61,6 +63,17 @@ def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
     if not limits:
         return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
     return Fact(name, *min(limits))
+
+
+def counts_huge_pages(proc: Path = Path("/proc")) -> Fact:
+    """Whether huge pages are charged to the memory limit of a control group: an option of mounting version 2, since
+    Linux 6.7."""
+    name, table, option = "host.memory.group_counts_huge_pages", proc / "self/mountinfo", "memory_hugetlb_accounting"
+    try:
+        found = any(mount.kind == "cgroup2" and option in mount.options.split(",") for mount in mounts(table))
+    except OSError as error:
+        return Fact(name, unknown=f"{table}: {error.strerror}")
+    return Fact(name, found, f"{table}: {option}")
 
 
 def cpu_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:

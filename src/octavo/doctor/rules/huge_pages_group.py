@@ -5,7 +5,7 @@ import shlex
 from octavo.doctor.amounts import MB, HugePages, group_limits, huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.hugepages.groups import GroupLimit
+from octavo.hugepages.groups import GroupLimit, counted
 from octavo.hugepages.limits import RESERVATIONS, judge_groups, kubernetes_resource
 from octavo.units import format_size, human_size
 
@@ -56,16 +56,16 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 def _allow(asked: RuleFacts, limits: list[GroupLimit], wanted: HugePages) -> tuple[str, ...]:
     """The lines that raise the group's limit instead, in addition to what other processes in it use."""
     page, pages = wanted.pool.page, wanted.needed
-    own = wanted.held * page
     if asked.text_or_none("host.container") == "Kubernetes":
         limit = asked.whole_or_none("host.memory.group_limit_bytes")
         memory = "…" if limit is None else f"{limit // MB}Mi"
         return (f"# or, in the pod: resources: {{limits: {{{kubernetes_resource(page, pages)}, memory: {memory}}}}}",)
+    own = {kind: counted(limits, wanted.held * page, reservations=kind) for kind in (False, True)}
     return tuple(
-        f"echo {pages * page + one.used - min(own, one.used)} > {shlex.quote(str(one.group / one.name))}"
+        f"echo {pages * page + one.used - own[one.reservations]} > {shlex.quote(str(one.group / one.name))}"
         "   # or allow them, on the host"
         for one in limits
-        if one.room(own) < pages * page
+        if one.room(own[one.reservations]) < pages * page
     )
 
 

@@ -3,6 +3,7 @@
 import os
 
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, read_text
+from octavo.host.memory_nodes import memory_nodes
 
 GOVERNOR_FIX = "cpupower frequency-set --governor performance"
 NUMA_BALANCING_FIX = "sysctl kernel.numa_balancing=0"
@@ -93,7 +94,7 @@ def autogroup(host: Host) -> CheckFinding:
 
 def numa_balancing(host: Host) -> CheckFinding:
     """Whether the kernel moves pages between NUMA nodes meanwhile."""
-    nodes = list((host.sys / "devices/system/node").glob("node[0-9]*"))
+    nodes = memory_nodes(host.sys)
     if len(nodes) < 2:
         return CheckFinding("NUMA balancing", "fine", "one node")
     if read_text(host.proc / "sys/kernel/numa_balancing") == "0":
