@@ -223,8 +223,7 @@ def test_a_run_without_numbers_has_no_answer_yet() -> None:
 
 
 def test_a_trial_of_0_is_named_where_no_cell_has_a_ratio(store: Store) -> None:
-    document = made(store, small_plan())
-    document["effects"], document["verdicts"] = [], []
+    document: Document = {**made(store, small_plan()), "effects": [], "verdicts": []}
     for row in document["summary"]:
         row["low_trial"] = 0.0
     assert "no ratio if one of its trials has a value of 0 or less" in answer(document).headline
