@@ -475,7 +475,7 @@ def test_one_suite_a_build_when_there_are_few() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--check", "--suite", "regression,speed"), "unknown suite 'speed'; allowed: installation, "),
+        (("--check", "--suite", "regression,speed"), "unknown suite 'speed'; allowed: all, covering, or some of"),
         (("--with-extension", "/nonexistent"), "--with-extension /nonexistent: no such directory"),
     ],
 )

@@ -89,6 +89,11 @@ def test_a_reader_that_has_gone_is_not_taken_for_a_failure(monkeypatch: pytest.M
         (("trace", "-o", "t", "--counters", "--max-overhead", "1%"), "--max-overhead has no effect with --counters"),
         (("report", "last", "--series"), "--series has no effect without --format json"),
         (("run", "--resume", "last", "--rounds", "3"), "leave out all but --budget, --fleet and --scheduler"),
+        (
+            ("run", "oltp-blocks-demo", "--dry-run", "--set", "data_block=4kB", "--set", " data_block =16kB"),
+            "data_block is already set; give all its levels in one --set",
+        ),
+        (("iotop", "--source", "proc", "--device", "vda"), "--device has no effect with --source proc"),
         (("watch", "--interval", "soon"), "--interval: 'soon' is not a duration"),
         (("watch", "--interval", "99999999d"), "--interval 99999999d: it must be from 100ms to 24d"),
         (("iotop", "--interval", "10ms"), "--interval 10ms: it must be from 100ms to 24d"),

@@ -46,7 +46,7 @@ def check_suites(suites: Iterable[str]) -> None:
     """Raises UsageError for a suite that does not exist."""
     for suite in suites:
         if suite not in _ALL:
-            raise UsageError(f"unknown suite {suite!r}; allowed: {', '.join(_ALL)}")
+            raise UsageError(f"unknown suite {suite!r}; allowed: all, covering, or some of {', '.join(_ALL)}")
 
 
 def check_versions(versions: Iterable[str], suites: Iterable[str]) -> None:

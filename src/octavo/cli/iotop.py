@@ -46,6 +46,8 @@ def iotop(
     from octavo.units import duration_option
 
     seconds = duration_option("--interval", interval, "100ms")
+    if device is not None and source is SourceName.proc:
+        raise UsageError("--device has no effect with --source proc, which has no devices; leave one out")
 
     from octavo.cli.output import console
     from octavo.host.journal import Journal

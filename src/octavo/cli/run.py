@@ -22,7 +22,7 @@ def run(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Set a factor's levels; repeatable."),
+        typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Set a factor's levels; once for each factor."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Upper limit on rounds, even within a budget.")] = None,
     loads: Annotated[int | None, typer.Option(help="Number of independent loads of each cell's data.")] = None,
@@ -200,13 +200,15 @@ def _read(
     from octavo.errors import UsageError
     from octavo.plan.presets import find_plan
 
-    wanted = dict(levels)
+    chosen: dict[str, list[str]] = {}
     for change in changes:
         name, equals, value = change.partition("=")
         if not equals or not name or not value:
             raise UsageError(f"--set {change}: write FACTOR=LEVEL, or FACTOR=LEVEL,LEVEL")
-        wanted[name.strip()] = [level.strip() for level in value.split(",")]
-    parsed, text = find_plan(plan, changes=wanted, rounds=rounds, loads=loads, size=size, budget=budget)
+        if (factor := name.strip()) in chosen:
+            raise UsageError(f"--set {change}: {factor} is already set; give all its levels in one --set")
+        chosen[factor] = [level.strip() for level in value.split(",")]
+    parsed, text = find_plan(plan, changes={**levels, **chosen}, rounds=rounds, loads=loads, size=size, budget=budget)
     words = ["octavo", "run", plan, *(word for change in changes for word in ("--set", change))]
     words += [] if rounds is None else ["--rounds", str(rounds)]
     words += [] if loads is None else ["--loads", str(loads)]

@@ -94,7 +94,10 @@ def answer(document: Document) -> Answer:
     known = [one for one in found if one.kind != "none"]
     if not known:
         used = any(trial["used"] for trial in document["trials"])
-        why = "no cell has a ratio to its baseline" if used else "no trial has counted so far"
+        why = "no complete round has the baseline and another cell" if used else "no trial has counted so far"
+        primary = (document["run"]["primary_metric"], None)
+        if any((row["metric"], row["item"]) == primary and row["low_trial"] <= 0 for row in document["summary"]):
+            why = "a cell has no ratio if one of its trials has a value of 0 or less"
         return Answer(f"No answer yet: {why}.", (), "none")
     if len(known) == 1:
         (only,) = known

@@ -229,5 +229,12 @@ def test_a_run_without_numbers_has_no_answer_yet() -> None:
         assert found.headline.startswith("No answer yet: ")
 
 
+def test_a_trial_of_0_is_named_where_no_cell_has_a_ratio(store: Store) -> None:
+    document: Document = {**made(store, small_plan()), "effects": [], "verdicts": []}
+    for row in document["summary"]:
+        row["low_trial"] = 0.0
+    assert "no ratio if one of its trials has a value of 0 or less" in answer(document).headline
+
+
 def test_odd_documents_have_an_answer(edge: Document) -> None:
     assert answer(edge).headline.endswith(".")
