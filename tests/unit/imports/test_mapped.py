@@ -151,6 +151,6 @@ def test_a_trial_of_zero_is_named_where_it_leaves_cells_without_a_ratio(
     with closing(Store.open(tmp_path / "octavo.sqlite")) as store:
         document = make_document(store, save(read(*files), store.address))
     assert document["effects"] == []
-    assert answer(document).headline == "No answer yet: a cell has no ratio if one of its trials has a value of 0 or less."
+    assert "no ratio if one of its trials has a value of 0 or less" in answer(document).headline
     (sentence,) = (limit for limit in document["limits"] if "zero" in limit)
     assert sentence.startswith("Tps was zero in a trial of 8kB. ")
