@@ -33,6 +33,12 @@ def test_diskstats_of_every_age(numbers: list[int]) -> None:
     assert found.since(found) == nothing
 
 
+def test_busy_time_that_wrapped() -> None:
+    """The kernel's milliseconds are an unsigned int, which a busy disk fills in 49.7 days."""
+    before = DiskTotals(100, 0, 20, 0, busy_ms=2**32 - 400)
+    assert DiskTotals(300, 0, 24, 0, busy_ms=500).since(before).busy_ms == 900
+
+
 def test_a_disk_that_was_made_anew_counts_from_zero() -> None:
     assert DiskTotals(1, 512, 0, 0).since(DiskTotals(9, 9216, 0, 0)) == DiskTotals(1, 512, 0, 0)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SECTOR = 512  # the unit of the file, whatever the disk's own is
+_BUSY_WRAPS = 2**32  # ms, 49.7 days: an unsigned int (kernel block/genhd.c, jiffies_to_msecs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class DiskTotals:
             None
             if self.discarded_bytes is None or before.discarded_bytes is None
             else self.discarded_bytes - before.discarded_bytes,
-            self.busy_ms - before.busy_ms,
+            (self.busy_ms - before.busy_ms) % _BUSY_WRAPS,
         )
 
 
