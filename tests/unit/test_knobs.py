@@ -447,10 +447,13 @@ def test_a_limit_on_version_2_needs_a_group(unified: Path) -> None:
         raise AssertionError("not reached")
 
 
-def test_a_controller_that_others_use_by_now_is_left(unified: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "value"), [("io.max", "8:0 rbps=1 wbps=max riops=max wiops=max"), ("io.weight", "default 50")]
+)
+def test_a_controller_that_others_use_by_now_is_left(file: str, value: str, unified: Path) -> None:
     told: list[Undone] = []
     with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
-        plant(unified, {"somebody/io.max": "8:0 rbps=1 wbps=max riops=max wiops=max\n"})
+        plant(unified, {f"somebody/{file}": f"{value}\n"})
     assert "io" in (unified / "cgroup.subtree_control").read_text().split()
     assert [one.what for one in told] == ["left"]
 
@@ -459,7 +462,7 @@ def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
     """As systemd does for a unit with IOAccounting=, which was set meanwhile; removing it gives EBUSY."""
     told: list[Undone] = []
     with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
-        plant(unified, {"system.slice/cgroup.subtree_control": "io memory\n"})
+        plant(unified, {"system.slice/cgroup.subtree_control": "io memory\n", "system.slice/io.weight": "default 100\n"})
     assert "io" in (unified / "cgroup.subtree_control").read_text().split()
     assert [(one.what, "system.slice offers it" in one.line) for one in told] == [("left", True)]
 

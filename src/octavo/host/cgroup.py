@@ -19,8 +19,17 @@ from octavo.host.undo import Entry, Undone
 
 ROOT = Path("/sys/fs/cgroup")
 _REMOVAL_SECONDS = 30.0
-# What a version 2 group's file says while nobody has set anything.
-_UNSET = {"memory": ("memory.max", "max"), "io": ("io.max", "")}
+# What a version 2 group's files say while nobody has set anything (Documentation/admin-guide/cgroup-v2.rst).
+_UNSET = {
+    "memory": {
+        "memory.max": "max",
+        "memory.high": "max",
+        "memory.swap.max": "max",
+        "memory.low": "0",
+        "memory.min": "0",
+    },
+    "io": {"io.max": "", "io.latency": "", "io.weight": "default 100"},
+}
 
 
 def memory_controller(root: Path = ROOT) -> Path | None:
@@ -94,16 +103,16 @@ def _enabled(controller: str, journal: Journal, root: Path) -> Generator[None, N
 
 
 def undo_controller(entry: Entry) -> Undone | None:
-    """Takes the controller from the groups again, unless one of them is limited by it meanwhile, or offers it on."""
+    """Takes the controller from the groups again, unless one of them has a setting of it meanwhile, or offers it on."""
     control, controller = Path(entry["path"]), entry["controller"]
     if entry["boot_id"] != boot_id():  # a boot forgets it
         return None
     if not control.exists() or controller not in control.read_text().split():
         return None
-    file, unset = _UNSET[controller]
-    for limit in control.parent.glob(f"*/{file}"):
-        if limit.read_text().strip() != unset:
-            return Undone("left", f"left {controller} in {control}: {limit.parent} is limited by it")
+    for name, unset in _UNSET[controller].items():
+        for file in control.parent.glob(f"*/{name}"):
+            if file.read_text().strip() != unset:
+                return Undone("left", f"left {controller} in {control}: {file.parent} has its {name} set")
     for below in control.parent.glob("*/cgroup.subtree_control"):  # the kernel would refuse it
         if controller in below.read_text().split():
             return Undone("left", f"left {controller} in {control}: {below.parent} offers it to its groups")
