@@ -462,7 +462,9 @@ def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
     """As systemd does for a unit with IOAccounting=, which was set meanwhile; removing it gives EBUSY."""
     told: list[Undone] = []
     with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
-        plant(unified, {"system.slice/cgroup.subtree_control": "io memory\n", "system.slice/io.weight": "default 100\n"})
+        plant(
+            unified, {"system.slice/cgroup.subtree_control": "io memory\n", "system.slice/io.weight": "default 100\n"}
+        )
     assert "io" in (unified / "cgroup.subtree_control").read_text().split()
     assert [(one.what, "system.slice offers it" in one.line) for one in told] == [("left", True)]
 
