@@ -1,11 +1,11 @@
 """The order of cells is balanced by predecessor, and determined by the seed alone."""
 
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import islice, pairwise, permutations
 
 import pytest
 
-from octavo.lab.slices.order import turns, williams
+from octavo.lab.slices.order import preparation, turns, williams
 
 
 @pytest.mark.parametrize("cells", range(2, 12))
@@ -28,3 +28,10 @@ def test_turns_follow_from_the_seed_and_are_whole_designs() -> None:
     for begin in range(0, 24, 6):
         followed = Counter(pair for row in first[begin : begin + 6] for pair in pairwise(row))
         assert set(followed.values()) == {2}
+
+
+def test_no_cell_is_prepared_first_in_every_round() -> None:
+    orders = [preparation(3, f"7/{number}") for number in range(60)]
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    assert {tuple(order) for order in orders} == set(permutations(range(3)))
+    assert orders == [preparation(3, f"7/{number}") for number in range(60)]

@@ -36,3 +36,14 @@ def turns(cells: int, seed: str) -> Generator[list[int], None, None]:
         chance.shuffle(rows)
         for row in rows:
             yield [names[entry] for entry in row]
+
+
+def preparation(cells: int, seed: str) -> list[int]:
+    """The order in which cells are prepared, drawn anew for each round.
+
+    In a fixed order the baseline, as the first, would get its memory before the others and be paused the longest before
+    its first slice, and what this costs would look like an effect of the others.
+    """
+    names = list(range(cells))
+    random.Random(f"preparation/{seed}").shuffle(names)
+    return names

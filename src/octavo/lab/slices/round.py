@@ -3,6 +3,7 @@
 First it makes all copies, then it starts all servers, so that no cell's caches are emptied for another's. What the
 workload measures before a trial follows, one cell after the other. Then it warms up all at the same time, because
 nothing is measured yet. Then it limits the devices and starts the clients, one after the other.
+The order of cells in these steps is drawn anew for each round.
 
 Cells with different modes of transparent huge pages (`knobs.switched`) do all this in their own modes, one cell after
 the other, with the other servers paused.
@@ -32,6 +33,7 @@ from octavo.lab.slices.disturbance import CpuMeter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of, total_ratio_of
 from octavo.lab.slices.eligibility import may_stop_within_pieces, only_reads
 from octavo.lab.slices.freeze import StandsStill
+from octavo.lab.slices.order import preparation
 from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceTurns
 from octavo.lab.slices.pieces import run as run_pieces
@@ -102,10 +104,11 @@ def measure(
     with set_user_id.none_left(equipment.account), ExitStack() as whole:
         first = next(iter(trials.values()))
         cells = [RoundCell(name, trial, whole.enter_context(ExitStack())) for name, trial in trials.items()]
+        prepared = [cells[place] for place in preparation(len(cells), wanted.order)]
         child_group.of(equipment.journal)  # before threads request it
-        for cell in cells:  # two at once may get the same loop device
+        for cell in prepared:  # two at once may get the same loop device
             _try(cell, lambda cell: make_volume(equipment, cell))
-        _at_once(cells, lambda cell: make_copy(equipment, cell))
+        _at_once(prepared, lambda cell: make_copy(equipment, cell))
         timings.end("copy")
         state, switches = None, switched.Switches({})
         if standing := [cell for cell in cells if cell.directory is not None]:
@@ -116,16 +119,16 @@ def measure(
             switches = whole.enter_context(switched.switches(every, equipment.journal, place))
             # Knobs are restored after the servers have ended, also when the round is aborted.
             whole.callback(each_at_once, cells, _close)
-        _in_modes(cells, switches, lambda cell: start_server(equipment, cell))
+        _in_modes(prepared, switches, lambda cell: start_server(equipment, cell))
         timings.end("start")
-        for cell in cells:  # at the same time each would be measured under the load of the others
+        for cell in prepared:  # at the same time each would be measured under the load of the others
             _in_modes([cell], switches, lambda cell: measure_beforehand(equipment, cell))
-        _in_modes(cells, switches, lambda cell: warm_server(equipment, cell))
+        _in_modes(prepared, switches, lambda cell: warm_server(equipment, cell))
         timings.end("warm")
-        _in_modes(cells, switches, lambda cell: reach(equipment, cell))
+        _in_modes(prepared, switches, lambda cell: reach(equipment, cell))
         timings.end("checkpoint")
         cpus = whole.enter_context(cpu_pinning.pinned(first.levels["client_cpus"]))
-        for cell in cells:
+        for cell in prepared:
             _in_modes([cell], switches, lambda cell: begin(equipment, cell, switches))
         running = [cell for cell in cells if cell.error is None]
         for cell in running:
