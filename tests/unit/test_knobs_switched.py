@@ -136,27 +136,30 @@ def test_a_refused_mode_is_told(place: KnobTarget, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("knob", "size", "word", "follows"),
+    ("knob", "level", "size", "word", "follows"),
     [
-        ("thp", 2048, "inherit", True),
-        ("thp", 2048, "always", False),
-        ("thp", 2048, "never", False),
-        ("thp", 64, "never", True),
-        ("thp", 64, "madvise", True),  # which PostgreSQL does not request
-        ("thp", 64, "always", False),
-        ("shmem_thp", 2048, "never", False),
-        ("shmem_thp", 64, "advise", True),
-        ("shmem_thp", 64, "within_size", False),
+        ("thp", "never", 2048, "inherit", True),
+        ("thp", "never", 2048, "always", False),
+        ("thp", "never", 2048, "never", True),
+        ("thp", "always", 2048, "never", False),
+        ("thp", "never", 64, "never", True),
+        ("thp", "never", 64, "madvise", True),  # which PostgreSQL does not request
+        ("thp", "never", 64, "always", False),
+        ("shmem_thp", "always", 2048, "never", False),
+        ("shmem_thp", "never", 64, "advise", True),
+        ("shmem_thp", "never", 64, "within_size", False),
+        ("shmem_thp", "deny", 64, "always", True),
     ],
 )
 def test_a_size_of_page_with_a_mode_of_its_own(
-    place: KnobTarget, knob: str, size: int, word: str, follows: bool
+    place: KnobTarget, knob: str, level: str, size: int, word: str, follows: bool
 ) -> None:
     """Cells of never and always would have the same memory."""
     name = {"thp": "enabled", "shmem_thp": "shmem_enabled"}[knob]
     files = {"hpage_pmd_size": "2097152\n", f"hugepages-{size}kB/{name}": f"other [{word}]\n"}
     plant(place.sys / "kernel/mm/transparent_hugepage", files)
-    reason = knobs.cannot({knob: "never"}, place)
+    plant(place.sys / "kernel/mm/transparent_hugepage", {name: "always advise madvise deny [never]\n"})
+    reason = knobs.cannot({knob: level}, place)
     if follows:
         assert reason is None
     else:

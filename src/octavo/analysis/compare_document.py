@@ -46,7 +46,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
                              "runs of different workloads cannot be compared")  # fmt: skip
         if metric in unlike_units(reference, other):
             here, there = (f"{run.record.metrics[metric]['unit']} in {run.record.id}" for run in (reference, other))
-            raise UsageError(f"{metric} is in {here}, and in {there}; import them again with one unit")
+            raise UsageError(f"{metric} is in {here}, and in {there}; runs in one unit can be compared")
         if not shared_names(reference, other, telling):
             raise UsageError(f"{reference.record.id} and {other.record.id} have no cell in common; "
                              "compare runs whose plans share levels")  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 from octavo.analysis.number_format import end_of_interval, ratio
 from octavo.analysis.trials import CUT_OFF, Key, TrialKey
 from octavo.plan.cells import Cell
-from octavo.plan.condition_text import condition_text
+from octavo.plan.condition_text import capital, condition_text
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 from octavo.units import human_count
@@ -135,7 +135,7 @@ def zeros(cells: Sequence[Cell], values: Mapping[TrialKey, float], title: str) -
     if not named:
         return []
     return [
-        f"{title[0].upper()}{title[1:]} was zero in a trial of {'; '.join(named)}. Such a cell has no ratio, and if it "
+        f"{capital(title)} was zero or less in a trial of {'; '.join(named)}. Such a cell has no ratio, and if it "
         "is the baseline no cell of its condition has one, because a ratio of the other trials would be a selection."
     ]
 

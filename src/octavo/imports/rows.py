@@ -122,7 +122,8 @@ def number(text: str) -> float:
     (12.5, 1000.0)
     """
     value = float(text) if _NUMBER.fullmatch(text) else float("inf")
-    if abs(value) > _LARGEST or 0 < abs(value) < _SMALLEST:
+    underflowed = value == 0 and re.match(r"[+-]?[0.]*[1-9]", text)
+    if abs(value) > _LARGEST or 0 < abs(value) < _SMALLEST or underflowed:
         raise ValueError("not a number")
     return value
 

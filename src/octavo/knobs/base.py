@@ -122,7 +122,7 @@ class ChoiceKnob:
         # A file that is planted, or does not mark its choice, has only one word.
         if len(offered) > 1 and level not in offered:
             return f"this kernel offers {', '.join(offered)} in {value.path}, not {level}"
-        return _not_followed(value.path, huge_page(place.sys))
+        return _not_followed(value.path, level, huge_page(place.sys))
 
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
@@ -145,13 +145,15 @@ class ChoiceKnob:
         return KernelValue(place.sys / self.path, "choice")
 
 
-def _not_followed(file: Path, huge: int | None) -> str | None:
-    """Why the file does not decide about transparent huge pages, or None: since Linux 6.8 each size of page has a file
-    of its own as well, which follows only if it is at `inherit` (kernel Documentation/admin-guide/mm/transhuge.rst).
-    `huge`: the bytes of a whole huge page."""
+def _not_followed(file: Path, level: str, huge: int | None) -> str | None:
+    """Why the level of this file is not that of all transparent huge pages, or None: since Linux 6.8 each size of page
+    has a file of its own as well, which follows only if it is at `inherit` (kernel Documentation/admin-guide/mm/
+    transhuge.rst). `huge`: the bytes of a whole huge page."""
+    if level == "deny":  # of all sizes (mm/shmem.c)
+        return None
     for own in sorted(file.parent.glob(f"hugepages-*kB/{file.name}")):
         word = KernelValue(own, "choice").read()
         whole = own.parent.name == f"hugepages-{(huge or 0) // 1024}kB"
-        if word != "inherit" and (whole or word not in _NONE_UNASKED):
+        if word not in ("inherit", level) and (whole or word not in _NONE_UNASKED):
             return f"{own} is {word}, so pages of that size do not follow {file}; write inherit to it"
     return None

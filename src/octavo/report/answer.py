@@ -93,12 +93,7 @@ def answer(document: Document) -> Answer:
     found = answers(document)
     known = [one for one in found if one.kind != "none"]
     if not known:
-        used = any(trial["used"] for trial in document["trials"])
-        why = "no complete round has the baseline and another cell" if used else "no trial has counted so far"
-        primary = (document["run"]["primary_metric"], None)
-        if any((row["metric"], row["item"]) == primary and row["low_trial"] <= 0 for row in document["summary"]):
-            why = "a cell has no ratio if one of its trials has a value of 0 or less"
-        return Answer(f"No answer yet: {why}.", (), "none")
+        return Answer(f"No answer yet: {_why_none(document)}.", (), "none")
     if len(known) == 1:
         (only,) = known
         return Answer(_sentence(only, named=False), only.details, only.kind)
@@ -352,6 +347,21 @@ def _where(one: ConditionAnswer) -> str:
 def _sentence(one: ConditionAnswer, *, named: bool) -> str:
     where = condition_text(one.condition) if named and one.condition else ""
     return f"{capital(where)}: {one.claim}." if where else f"{capital(one.claim)}."
+
+
+def _why_none(document: Document) -> str:
+    """Why no cell has a ratio."""
+    of_round: dict[int, set[str]] = {}
+    for trial in document["trials"]:
+        if trial["used"]:
+            of_round.setdefault(trial["round"], set()).add(trial["cell"])
+    if not of_round:
+        return "no trial has counted so far"
+    primary = (document["run"]["primary_metric"], None)
+    low = any((row["metric"], row["item"]) == primary and row["low_trial"] <= 0 for row in document["summary"])
+    if low and any(len(cells) > 1 for cells in of_round.values()):
+        return "a cell has no ratio if one of its trials has a value of 0 or less"
+    return "no complete round has the baseline and another cell"
 
 
 def _headline(one: ConditionAnswer) -> str:

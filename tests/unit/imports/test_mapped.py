@@ -153,4 +153,4 @@ def test_a_trial_of_zero_is_named_where_it_leaves_cells_without_a_ratio(
     assert document["effects"] == []
     assert "no ratio if one of its trials has a value of 0 or less" in answer(document).headline
     (sentence,) = (limit for limit in document["limits"] if "zero" in limit)
-    assert sentence.startswith("Tps was zero in a trial of 8kB. ")
+    assert sentence.startswith("Tps was zero or less in a trial of 8kB. ")

@@ -74,6 +74,7 @@ def test_load_steps_have_time_and_wal_and_the_load_its_sizes(tmp_path: Path) -> 
         ("8;8;1;16;1;2;1600000000", "7 fields instead of 10"),
         ("8;8;1;16;1;2;1600000000.0;nan;p;r", "seconds is 'nan', not a number"),
         ("8;8;1;16;1;2;1600000000.0;1e-300;p;r", "seconds is '1e-300', not a number"),
+        ("8;8;1;16;1;2;1600000000.0;1e-400;p;r", "seconds is '1e-400', not a number"),
         ("8;8;1;16;1;2;1600000000.0;-1;p;r", "seconds is '-1', not above zero"),
         ("7;8;1;16;1;2;1600000000.0;1;p;r", "data_block is '7', in kB it must be one of 1kB"),
         ("8;8;1;16;23;2;1600000000.0;1;p;r", "query is '23', not a whole number from 1 to 22"),
