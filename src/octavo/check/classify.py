@@ -143,6 +143,8 @@ def _other_order(before: ResultTable, after: ResultTable) -> bool:
 _COPY_OUT = re.compile(r"\s*COPY\s+\w+\s*(?:\([^()]*\))?\s*TO\s+stdout\b", re.IGNORECASE)
 _QUERY = re.compile(r"\s*\(*\s*(?:SELECT|TABLE|VALUES|WITH|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 # Texts, quoted names and comments, whichever begins first: a text may contain --, and a comment a quote.
+# What is left of a statement that is in parentheses as a whole: clauses that keep the order of what is inside.
+_ALL_IN_PARENTHESES = re.compile(r"[();\s]*((limit|offset|fetch|for)\b.*)?", re.IGNORECASE | re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*")
 
 
@@ -155,11 +157,13 @@ def _orders(statement: str) -> bool:
     (True, False)
     >>> _orders("((SELECT 1 ORDER BY 1));"), _orders("((SELECT 1));"), _orders("(SELECT 1 ORDER BY 1) UNION SELECT 2;")
     (True, False, False)
+    >>> _orders("(SELECT 1 ORDER BY 1) LIMIT 3;"), _orders("(SELECT 1 ORDER BY 1)\\t;"), _orders("(SELECT 1) LIMIT 3;")
+    (True, True, False)
     """
     if _QUERY.match(statement) is None:
         return True
     bare = _QUOTED.sub(" ", statement)
-    while (inner := re.sub(r"\([^()]*\)", " ", bare)) != bare and inner.strip("(); \n"):  # not all in parentheses
+    while (inner := re.sub(r"\([^()]*\)", " ", bare)) != bare and not _ALL_IN_PARENTHESES.fullmatch(inner):
         bare = inner
     return re.search(r"\border\s+by\b", bare, re.IGNORECASE) is not None
 
