@@ -59,12 +59,11 @@ class VisitedBlocks:
         try:
             self.file.stat()
             segments = with_segments(self.file)
-            found = None if self.directory is None else _cluster_of(self.directory)
         except OSError as error:
             raise HostError(
                 f"{self.file}: {error.strerror}; run on the server's host as a user who may read it, or name a copy"
             ) from error
-        if found != self.cluster and self.cluster is not None:
+        if self.directory is not None and self.cluster is not None and _cluster_of(self.directory) != self.cluster:
             raise HostError(
                 f"{self.directory} of this host is another cluster's, not the server's; run on the server's host, or "
                 "name a copy of the file"
@@ -225,9 +224,13 @@ def _cluster(cursor: "psycopg.Cursor[Any]") -> int | None:
 
 def _cluster_of(directory: Path) -> int:
     """The same in a data directory of this host: the first eight bytes of ControlFileData (pg_control.h), an integer
-    that the function gives as a bigint. 0 where there are fewer. Raises OSError."""
-    with (directory / "global" / "pg_control").open("rb", buffering=0) as file:
-        return int.from_bytes(file.read(8) or b"", sys.byteorder, signed=True)
+    that the function gives as a bigint. 0 where there are fewer. Raises HostError."""
+    control = directory / "global" / "pg_control"
+    try:
+        with control.open("rb", buffering=0) as file:
+            return int.from_bytes(file.read(8) or b"", sys.byteorder, signed=True)
+    except OSError as error:
+        raise HostError(f"{control}: {error.strerror}; name the table's file, or a copy") from error
 
 
 def _first_line(error: Exception) -> str:
