@@ -165,3 +165,35 @@ def test_huge_pages_are_taken_off_the_memory_limit(unified: Path, monkeypatch: p
         assert cgroup.achieved_limit(path) == 768 * 1024**2
     with Journal() as journal, server_group({"memory": "none"}, journal, root=unified) as path:
         assert path is None
+
+
+@pytest.mark.parametrize(
+    ("mount", "charged"),
+    [
+        ("cgroup2 cgroup2 rw,nsdelegate,memory_hugetlb_accounting", True),
+        ("cgroup2 cgroup2 rw,nsdelegate", False),
+        ("cgroup cgroup rw,memory", False),
+    ],
+)
+def test_huge_pages_that_are_charged_to_the_group(mount: str, charged: bool, unified: Path) -> None:
+    table = plant(unified.parent, {"mountinfo": f"41 31 0:999 / {unified} rw - {mount}\n"}) / "mountinfo"
+    assert cgroup.charges_huge_pages(unified, table) is charged
+
+
+def test_charged_huge_pages_stay_in_the_memory_limit(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def charged(_: Path) -> bool:
+        return True
+
+    monkeypatch.setattr(cgroup, "charges_huge_pages", charged)
+    levels = {"memory": "1GB", "device": "native"}
+    with Journal() as journal, server_group(levels, journal, huge_page_bytes=2**28, root=unified) as path:
+        assert path is not None
+        assert cgroup.achieved_limit(path) == 2**30
+
+
+def test_shared_memory_that_is_charged(unified: Path) -> None:
+    """Linux shows `hugetlb` only where huge pages are charged."""
+    plant(unified, {"memory.stat": "anon 5\nfile 6\nshmem 1024\n"})
+    assert cgroup.shared_bytes(unified) == 1024
+    plant(unified, {"memory.stat": "anon 5\nhugetlb 2097152\nshmem 1024\n"})
+    assert cgroup.shared_bytes(unified) == 2097152 + 1024

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from octavo.errors import HostError
+from octavo.host import mounts
 from octavo.host.journal import Journal
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
@@ -159,10 +160,18 @@ def achieved_limit(path: Path) -> int:
     return int(_limit_file(path).read_bytes())
 
 
+def charges_huge_pages(path: Path, table: Path = mounts.TABLE) -> bool:
+    """Whether the pages of a pool are charged to groups in this directory: an option of mounting version 2, since
+    Linux 6.7 (cgroup-v2.rst, memory_hugetlb_accounting). Raises OSError."""
+    mount = mounts.mount_of(path, table)
+    return mount is not None and mount.kind == "cgroup2" and "memory_hugetlb_accounting" in mount.options.split(",")
+
+
 def shared_bytes(path: Path) -> int:
-    """Shared memory in small and transparent huge pages that is charged to the group; pages of a pool never are."""
+    """Shared memory that is charged to the group: small and transparent huge pages, and those of a pool where they are
+    charged and the kernel tells them (hugetlb of memory.stat, cgroup-v2.rst)."""
     words = (path / "memory.stat").read_bytes().split()
-    return next((int(value) for name, value in pairwise(words) if name == b"shmem"), 0)
+    return sum(int(value) for name, value in pairwise(words) if name in (b"shmem", b"hugetlb"))
 
 
 def remove(path: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from octavo.host.kernel_text import read, words
 
-_TABLE = Path("/proc/self/mountinfo")
+TABLE = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class Mount:
     options: str = ""
 
 
-def mounts(table: Path = _TABLE) -> list[Mount]:
+def mounts(table: Path = TABLE) -> list[Mount]:
     """All mounts, the later ones over the earlier. A line that is none is left out."""
     return list(_parsed(read(table)))
 
 
-def at(target: Path, table: Path = _TABLE) -> Mount | None:
+def at(target: Path, table: Path = TABLE) -> Mount | None:
     """The topmost mount on exactly this directory."""
     return next((mount for mount in reversed(mounts(table)) if mount.target == target), None)
 
 
-def mount_of(path: Path, table: Path = _TABLE) -> Mount | None:
+def mount_of(path: Path, table: Path = TABLE) -> Mount | None:
     """The mount that an existing path is in; None where the table has none. Raises OSError."""
     number, place = path.stat().st_dev, path.resolve()
     wanted = f"{os.major(number)}:{os.minor(number)}"
@@ -48,7 +48,7 @@ def mount_of(path: Path, table: Path = _TABLE) -> Mount | None:
     return found[-1] if found else None
 
 
-def below(directory: Path, table: Path = _TABLE) -> list[Mount]:
+def below(directory: Path, table: Path = TABLE) -> list[Mount]:
     """The mounts on the directory or in it."""
     return [mount for mount in mounts(table) if mount.target.is_relative_to(directory)]
 

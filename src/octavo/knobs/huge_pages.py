@@ -3,7 +3,7 @@
 Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages per size), PostgreSQL's manual on huge_pages
 and huge_page_size. If memory is fragmented the kernel allocates fewer than requested, so the number is read back. A
 pool is allocated early and once, because released pages are hard to get back. An existing pool is left to its users,
-and ours is added to it. Huge pages are not charged to a memory group.
+and ours is added to it. The server's memory limit is lowered by it (server_group).
 """
 
 from collections.abc import Generator, Mapping

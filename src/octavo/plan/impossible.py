@@ -166,7 +166,7 @@ _BYTES_A_BUFFER = 180
 
 
 def _memory(levels: Levels, settings: Settings) -> str | None:
-    if levels["memory"] == "none" or levels["huge_pages"] != "off":  # huge pages are not charged to the group
+    if levels["memory"] == "none":
         return None
     needed = buffers = parse_size(levels["shared_buffers"])
     if levels.get("equal") != "memory":  # which makes room for it within that size
