@@ -113,8 +113,13 @@ def test_the_processes_of_a_server(tmp_path: Path) -> None:
     assert limit.value == MB and limit.source.endswith("/a/memory.max")
     assert facts["host.memory.group_counts_huge_pages"].value is False
     options = "rw,nsdelegate,memory_recursiveprot,memory_hugetlb_accounting"
-    plant(proc, {"self/mountinfo": f"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 {options}\n"})
-    assert counts_huge_pages(proc).value is True
+    plant(proc, {"self/mountinfo": f"41 31 0:38 / {tmp_path}/cg rw - cgroup2 cgroup2 {options}\n"})
+    assert counts_huge_pages(limit, proc).value is True
+    # Version 2 is mounted, but memory is limited by version 1, which never charges them.
+    old = f"42 31 0:39 / {tmp_path}/cg/a rw - cgroup cgroup rw,memory\n"
+    plant(proc, {"self/mountinfo": (proc / "self/mountinfo").read_text() + old})
+    assert counts_huge_pages(limit, proc).value is False
+    assert counts_huge_pages(Fact("host.memory.group_limit_bytes", None), proc).absent
 
 
 def test_a_server_that_ends_while_it_is_examined_has_no_children(

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from octavo.doctor.facts import Fact
+from octavo.host.cgroup import charges_huge_pages
 from octavo.host.kernel_text import lines, words
-from octavo.host.mounts import mounts
 from octavo.host.process_table import child_pids, read_process
 from octavo.host.procfs import number_after
 from octavo.hugepages.groups import NO_LIMIT, group_directories
@@ -42,8 +42,8 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         _first_to_die(postmaster, pids, proc),
         oom_group(postmaster, proc),
         _memlock(postmaster, proc),
-        memory_limit(postmaster, proc),
-        counts_huge_pages(proc),
+        limit := memory_limit(postmaster, proc),
+        counts_huge_pages(limit, proc),
         cpu_limit(postmaster, proc),
         allowed_cpus(postmaster),
     ]
@@ -65,15 +65,15 @@ def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
     return Fact(name, *min(limits))
 
 
-def counts_huge_pages(proc: Path = Path("/proc")) -> Fact:
-    """Whether huge pages are charged to the memory limit of a control group: an option of mounting version 2, since
-    Linux 6.7."""
-    name, table, option = "host.memory.group_counts_huge_pages", proc / "self/mountinfo", "memory_hugetlb_accounting"
+def counts_huge_pages(limit: Fact, proc: Path = Path("/proc")) -> Fact:
+    """Whether huge pages are charged to this memory limit (`memory_limit`): on version 2 if it was mounted so."""
+    name, table = "host.memory.group_counts_huge_pages", proc / "self/mountinfo"
+    if limit.value is None:
+        return Fact(name, absent="there is no memory limit")
     try:
-        found = any(mount.kind == "cgroup2" and option in mount.options.split(",") for mount in mounts(table))
+        return Fact(name, charges_huge_pages(Path(limit.source), table), f"{table}: memory_hugetlb_accounting")
     except OSError as error:
         return Fact(name, unknown=f"{table}: {error.strerror}")
-    return Fact(name, found, f"{table}: {option}")
 
 
 def cpu_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
