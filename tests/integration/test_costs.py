@@ -56,7 +56,7 @@ def test_planted_costs_of_a_device_are_recovered(
     block = int(data_block.removesuffix("kB")) * 1024
     planted = {SEQUENTIAL: block / (megabytes * _MB), RANDOM: 1 / requests}
     off: dict[str, float] = {}
-    with own_database(builds[data_block], size, f"iops={requests},mbps={megabytes}", journal, account) as (
+    with own_database(builds[data_block], size, f"iops={requests},mbps={megabytes}", journal, account, cold=True) as (
         database,
         facts,
     ):

@@ -301,18 +301,14 @@ def test_nothing_is_read_cold_where_the_kernel_keeps_the_files(
     kind: str, is_cold: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """posix_fadvise succeeds there, and the times of a cache would be printed as those of the device."""
-    forgotten: list[Path] = []
     mount = Mount("0:1", tmp_path, kind, "pool")
 
     def mount_of(_: Path) -> Mount:
         return mount
 
     monkeypatch.setattr(calibration_databases, "mount_of", mount_of)
-    monkeypatch.setattr(calibration_databases, "forget", forgotten.append)
-    drop: Callable[[Path], None] = calibration_databases._forget  # pyright: ignore[reportPrivateUsage]
     with nullcontext() if is_cold else pytest.raises(HostError, match=f"is on {kind}.*--cache warm"):
-        drop(tmp_path)
-    assert forgotten == ([tmp_path] if is_cold else [])
+        calibration_databases.check_cold(tmp_path)
 
 
 @pytest.mark.parametrize(("version", "has_extension", "evicted"), [

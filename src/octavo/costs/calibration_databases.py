@@ -56,13 +56,13 @@ _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
 
 @contextmanager
 def own_database(
-    build: Build, size: int, level: str, journal: Journal, account: Account
+    build: Build, size: int, level: str, journal: Journal, account: Account, *, cold: bool
 ) -> Generator[tuple[CalibrationDatabase, dict[str, Any]], None, None]:
     """A server of this build with the tables, on the device of this level, removed afterwards. Yields the achieved
     limits.
 
-    Limits apply once the tables exist. Raises HostError when this host cannot make such a device, OctavoError when the
-    tables cannot be made.
+    Limits apply once the tables exist. Raises HostError when this host cannot make such a device or nothing on it is
+    read cold, OctavoError when the tables cannot be made.
     """
     levels = {"device": level}
     if reason := device.cannot(levels):
@@ -84,6 +84,8 @@ def own_database(
             log = volume.image.with_name("server.log")
         data = trees.make_for(work / "data", account)
         cluster.check_reachable(data, account)
+        if cold:
+            check_cold(data)
         arguments = [
             build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
             "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
@@ -105,7 +107,7 @@ def own_database(
         forget(data)
         checked = device.measured(level, volume, journal, group)
         limited = stack.enter_context(device.limited(level, volume, journal, group))
-        yield CalibrationDatabase(connection, sized, lambda: _forget(data)), checked | limited.facts
+        yield CalibrationDatabase(connection, sized, lambda: forget(data)), checked | limited.facts
 
 
 @contextmanager
@@ -198,9 +200,10 @@ def _with_buffercache(connection: Connection[DictRow]) -> None:
 
 
 def _forgets(connection: Connection[DictRow]) -> Callable[[], None] | None:
-    """Gives up what the kernel has of our database's files; None where they are not on this host, or not ours to open.
+    """Drops our database's files from the page cache; None where they are not on this host, or not ours to open.
 
-    The server has to be at the other end of a Unix socket, and its directory has to be its user's.
+    The server has to be at the other end of a Unix socket, and its directory has to be its user's. Raises HostError
+    where files cannot be dropped.
     """
     try:
         _, owner = peer_of(connection.fileno())
@@ -208,20 +211,20 @@ def _forgets(connection: Connection[DictRow]) -> Callable[[], None] | None:
         directory = Path(str(_value(connection, "SELECT current_setting('data_directory')")))
         if owner_of(directory.stat()) != owner or os.geteuid() not in (0, owner):
             return None
+        check_cold(directory)
     except (OSError, psycopg.Error):
         return None
-    return lambda: _forget(directory / "base" / str(oid))
+    return lambda: forget(directory / "base" / str(oid))
 
 
-def _forget(directory: Path) -> None:
-    """`forget`. Raises HostError where it has no effect, so that what follows would not be read cold."""
+def check_cold(directory: Path) -> None:
+    """Raises HostError where files stay in memory although the kernel is told to drop them."""
     mount = mount_of(directory)
     if mount is not None and mount.kind in _NEVER_COLD:
         raise HostError(
             f"{shown(str(directory))} is on {mount.kind}, whose files cannot be dropped from memory, so nothing is "
-            "read cold; try --cache warm"
+            "read cold; measure warm caches: --cache warm, in a plan cache = warm"
         )
-    forget(directory)
 
 
 def _value(connection: Connection[DictRow], query: str) -> object:
