@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from octavo.errors import UsageError
-from octavo.imports.rows import Parse, moment, name, number, seconds, whole
+from octavo.imports.rows import Parse, moment, name, not_negative, seconds, whole
 from octavo.plan.thresholds import Percentage
 from octavo.toml import parse_toml, read_toml
 from octavo.units import format_size, parse_size
@@ -36,7 +36,7 @@ class FactorColumn(_Strict):
 
 
 class MetricColumn(_Strict):
-    """A number that was measured."""
+    """A number that was measured: zero or more, as cells are compared by their ratio."""
 
     column: str
     title: str | None = None
@@ -101,7 +101,7 @@ def columns_of(described: Map) -> list[tuple[str, str, Parse]]:
     found: list[tuple[str, str, Parse]] = [
         (f"factor {factor}", one.column, _level(one.unit)) for factor, one in described.factors.items() if one.column
     ]
-    found += [(f"metric {key}", one.column, number) for key, one in described.metrics.items()]
+    found += [(f"metric {key}", one.column, not_negative) for key, one in described.metrics.items()]
     asked = trial.seconds_asked if isinstance(trial.seconds_asked, str) else None
     readers: tuple[tuple[str, str | None, Parse], ...] = (
         ("load", trial.load, name),

@@ -106,10 +106,11 @@ def test_a_map_that_does_not_fit_is_one_line(files: tuple[Path, Path], old: str,
 
 
 def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
-    files[0].write_text(TABLE + "x,y,a,1,30,\n8,y,a,1\n")
+    files[0].write_text(TABLE + "x,y,a,1,30,\n8,y,a,1\n8,y,a,-1,30,\n")
     assert read(*files).sources[0].problems == [
         "t.csv:7: bs is 'x', 'xkB' is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB; left out",
         "t.csv:8: 4 fields instead of 6; left out",
+        "t.csv:9: tps is '-1', below zero; left out",
     ]
 
 
@@ -139,6 +140,8 @@ def test_the_command_that_repeats_an_import_can_be_pasted(tmp_path: Path) -> Non
 def test_the_only_analysis_of_an_imported_run_is_no_interim_one(files: tuple[Path, Path], tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "octavo.sqlite")) as store:
         document = make_document(store, save(read(*files), store.address))
+    assert "The answer holds for the machine on which it was measured." in document["limits"]
+    assert not any("memory limit" in limit for limit in document["limits"])  # it is not known whether there was one
     (model,) = (row for row in document["model"] if row["metric"] == "tps")
     assert (model["looks"], model["first_look"]) == (0, None)
     assert str(model_sentence(document, "")).endswith("interim analyses: none.")
