@@ -74,9 +74,11 @@ def limits(
     effects: Sequence[Mapping[str, Any]],
     values: Mapping[Key, Mapping[TrialKey, float]],
     written: set[str],
+    *,
+    imported: bool = False,
 ) -> list[str]:
-    """The limitations as sentences. `effects` are those of the metric that verdicts speak of,
-    `written` the cells whose trials wrote WAL."""
+    """The limitations as sentences. `effects` are those of the metric that verdicts speak of, `written` the cells whose
+    trials wrote WAL. Nothing is said of levels that an imported run does not have."""
     found: list[str] = []
     loads = sorted({int(effect["loads"]) for effect in effects if effect["conditional"]})
     if loads:
@@ -87,7 +89,9 @@ def limits(
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
     hosts = max((int(effect.get("hosts", 1)) for effect in effects), default=1)
-    if hosts == 1:
+    if imported:
+        found.append("The answer holds for the machine on which it was measured.")
+    elif hosts == 1:
         found.append("The answer holds for this machine, compiler and filesystem.")
     elif not all(effect["hosts_in_general"] for effect in effects):
         found.append(
@@ -101,7 +105,7 @@ def limits(
         )
     if not plan.control:
         found.append("The plan has no A/A control" + ("." if plan.negative else ", so there is no noise floor."))
-    if any(cell.levels["memory"] == "none" for cell in cells):
+    if not imported and any(cell.levels["memory"] == "none" for cell in cells):
         found.append("No memory limit: data that does not fit shared_buffers may be read from the kernel's page cache.")
     if any(cell.levels["wal_regime"] == "after-checkpoint" for cell in cells if cell.id in written):
         found.append(
