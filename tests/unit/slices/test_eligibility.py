@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.planted import plant
 from tests.unit.plans import changed_plan, small_plan
 
 from octavo.errors import UsageError
@@ -277,6 +278,18 @@ def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:
     assert "memory" in str(eligibility.no_room([CellNeeds(levels, 2**60, 1024**2)]))
     assert "memory" in str(eligibility.no_room([CellNeeds(levels, 1024**2, 1024**2, 2**60)]))
     assert "disk" in str(eligibility.no_room([CellNeeds(levels, 1024**2, 2**60)]))
+
+
+@pytest.mark.parametrize(("mode", "limit_gb", "fits"), [("0", 1, True), ("2", 2, True), ("2", 1, False)])
+def test_what_the_commit_limit_refuses_is_measured_trial_by_trial(
+    tmp_path: Path, mode: str, limit_gb: int, fits: bool
+) -> None:
+    """Two servers with 512 MB each; 128 MB are committed by others. The page cache does not count."""
+    memory = f"MemAvailable: {32 * 2**20} kB\nCommitLimit: {limit_gb * 2**20} kB\nCommitted_AS: {128 * 2**10} kB\n"
+    plant(tmp_path, {"meminfo": memory, "sys/vm/overcommit_memory": f"{mode}\n"})
+    needs = [CellNeeds({"shared_buffers": "512MB"}, 4 * 1024**3, 1024**2)] * 2
+    reason = eligibility.no_room(needs, tmp_path)
+    assert reason is None if fits else "vm.overcommit_memory = 2 leaves 896 MB" in str(reason)
 
 
 @pytest.mark.parametrize(

@@ -210,20 +210,34 @@ def needs_of(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> list[Cell
     ]
 
 
-def no_room(needs: Sequence[CellNeeds]) -> str | None:
+def no_room(needs: Sequence[CellNeeds], proc: Path = Path("/proc")) -> str | None:
     """Why the cells are too large to run at the same time, or None."""
     wanted = sum(_memory(cell, cell.cached) for cell in needs)
-    there = meminfo("MemAvailable", Path("/proc"))
+    there = meminfo("MemAvailable", proc)
     if wanted > _MOST_OF_MEMORY * there:
         return (
             f"the cells together need {human_size(wanted)} of memory, more than {_MOST_OF_MEMORY:.0%} of the "
             f"{human_size(there)} available"
         )
+    if reason := _beyond_commit_limit(needs, proc):
+        return reason
     copies = int(_SPARE_OF_DISK * sum(cell.copy for cell in needs))
     free = shutil.disk_usage(make_directory(octavo_home() / "scratch")).free
     if copies > free:
         return f"the cells together need {human_size(copies)} of disk; {human_size(free)} is free"
     return None
+
+
+def _beyond_commit_limit(needs: Sequence[CellNeeds], proc: Path) -> str | None:
+    """With vm.overcommit_memory = 2 the kernel refuses allocations above CommitLimit; the page cache does not count
+    (mm/overcommit-accounting.rst)."""
+    if (proc / "sys/vm/overcommit_memory").read_text().strip() != "2":
+        return None
+    wanted = sum(_memory(cell, 0) for cell in needs)
+    left = max(0, meminfo("CommitLimit", proc) - meminfo("Committed_AS", proc))
+    if wanted <= left:
+        return None
+    return f"the cells together commit {human_size(wanted)}; vm.overcommit_memory = 2 leaves {human_size(left)}"
 
 
 def room_for_huge_pages() -> int:
