@@ -278,6 +278,33 @@ fn dirty_blocks_are_written_by_checkpoints_and_evictions() {
     assert_eq!(found.kernel().unwrap().dirty_bytes(), OWN);
 }
 
+/// Four neighbours: one request if they are flushed together, four if each is flushed as it is written. The sync at the
+/// end writes what was not flushed.
+#[test]
+fn a_checkpoint_flushes_after_as_many_blocks_as_it_is_told() {
+    let accesses: Vec<_> = (10..14)
+        .flat_map(|block| {
+            let change = access(1, 1, block, Kind::Change, Strategy::Normal);
+            [Some(read(block)), Some(change)]
+        })
+        .chain([None])
+        .collect();
+    let writes = |checkpoint| {
+        let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
+        let settings = FlushSettings {
+            writer: 0,
+            checkpoint,
+        };
+        let found = after(one.flushing(settings), &accesses);
+        let device = found.kernel().unwrap().device();
+        (device.writes, device.written_bytes)
+    };
+    assert_eq!(writes(32), (1, 4 * OWN));
+    assert_eq!(writes(2), (2, 4 * OWN));
+    assert_eq!(writes(1), (4, 4 * OWN));
+    assert_eq!(writes(0), (1, 4 * OWN));
+}
+
 #[test]
 fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
     let second = 1_000_000;
