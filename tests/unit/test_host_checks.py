@@ -26,6 +26,7 @@ class Usage(NamedTuple):
     free: int
 
 
+BALLOON = "bus/virtio/drivers/virtio_balloon/virtio0"
 DAMON = "kernel/mm/damon/admin/kdamonds/0"
 
 
@@ -85,6 +86,9 @@ def look(name: str, seen: Host) -> CheckFinding:
         ("cold pages", {}, {f"{DAMON}/state": "on\n", f"{DAMON}/contexts/0/schemes/0/action": "pageout\n"}, "disturbs",
          "paged out"),
         ("cold pages", {}, {"module/damon_reclaim/parameters/enabled": "Y\n"}, "disturbs", "paged out"),
+        ("free memory", {}, {}, "fine", "kept"),
+        ("free memory", {}, {f"{BALLOON}/features": "0110" + 60 * "0" + "\n"}, "fine", "kept"),
+        ("free memory", {}, {f"{BALLOON}/features": "011001" + 58 * "0" + "\n"}, "note", "reported"),
         ("power", {}, {"class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "1\n",
                        "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Full\n"},
          "fine", "not on battery"),

@@ -23,6 +23,7 @@ CHECKS: dict[str, Check] = {
     "swap": memory.swap,
     "transparent huge pages": memory.huge_pages,
     "cold pages": memory.cold_pages,
+    "free memory": memory.free_memory,
     "disk space": storage.free_space,
     "power": storage.power,
 }

@@ -6,6 +6,8 @@ from octavo.units import human_size
 
 # Of a number of 64 bits.
 _MOST_DIGITS = 20
+# VIRTIO_BALLOON_F_REPORTING (include/uapi/linux/virtio_balloon.h).
+_REPORTS_FREE_PAGES = 5
 
 # For a host whose /sys is where it always is.
 THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -83,3 +85,20 @@ def cold_pages(host: Host) -> CheckFinding:
         "warm caches do not stay warm: pages unused for seconds are reclaimed and read from storage again",
         off,
     )
+
+
+def free_memory(host: Host) -> CheckFinding:
+    """Whether the hypervisor takes back memory that is free for two seconds.
+
+    Source: kernel Documentation/mm/free_page_reporting.rst; sysfs lists a device's negotiated features bit by bit.
+    """
+    for file in sorted((host.sys / "bus/virtio/drivers/virtio_balloon").glob("virtio*/features")):
+        if read_text(file)[_REPORTS_FREE_PAGES : _REPORTS_FREE_PAGES + 1] == "1":
+            return CheckFinding(
+                "free memory",
+                "note",
+                "reported to the hypervisor (virtio_balloon)",
+                "it takes free memory back: page faults on memory that was free wait for it, those on memory just "
+                "freed do not",
+            )
+    return CheckFinding("free memory", "fine", "kept by this machine")
