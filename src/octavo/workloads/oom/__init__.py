@@ -49,9 +49,17 @@ _CONNECTIONS = Metric("connections_until_kill", "connections until a process was
 _SECONDS = Metric("seconds_until_kill", "time until a process was killed", "seconds")
 _TABLES = Metric("page_tables_at_kill_bytes", "page tables of all processes before the kill (VmPTE)", "bytes", "lower")
 _EACH = Metric("page_tables_per_connection_bytes", "page tables before the kill, for each connection", "bytes", "lower")
-_PRIVATE = Metric("private_at_kill_bytes", "private memory of all processes before the kill (RssAnon)", "bytes")
+_PRIVATE = Metric(
+    "private_at_kill_bytes",
+    "RssAnon of all processes before the kill (what they share since the fork counts in each)",
+    "bytes",
+)
 _HASH = Metric("hash_memory_bytes", "work_mem × hash_mem_multiplier, which each session holds", "bytes")
-_EACH_PRIVATE = Metric("private_per_connection_bytes", "private memory before the kill, for each connection", "bytes")
+_EACH_PRIVATE = Metric(
+    "private_per_connection_bytes",
+    "RssAnon before the kill, for each connection (what processes share since the fork counts in each)",
+    "bytes",
+)
 _KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of the killed process, before the kill", "bytes")
 _HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest process before the kill", "bytes")
 _PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")
