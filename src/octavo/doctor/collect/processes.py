@@ -21,7 +21,7 @@ _KB = 1024
 def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
     """The sums over the postmaster and all its children, and what the median child holds."""
     tables, swap, huge, count = 0, 0, 0, 0
-    inherited, own = 0, list[int]()
+    inherited, inherited_swap, own = 0, 0, list[int]()
     pids = [postmaster, *child_pids(postmaster, proc)]
     for pid in pids:
         try:
@@ -32,20 +32,21 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         tables += number_after(status, b"\nVmPTE:") * _KB
         huge = max(huge, number_after(status, b"\nHugetlbPages:") * _KB)
         swapped = number_after(status, b"\nVmSwap:") * _KB
-        swap += swapped
         # RssAnon counts pages that are shared copy-on-write since the fork in every process. A child shares at most
         # what the postmaster has, in memory or in swap: only what exceeds that is certainly its own.
         anonymous = number_after(status, b"\nRssAnon:") * _KB
         if pid == postmaster:
-            inherited = anonymous + swapped
+            inherited, inherited_swap = anonymous + swapped, swapped
+            swap += swapped
         else:
             own.append(number_after(status, b"\nVmPTE:") * _KB + max(0, anonymous - inherited))
+            swap += max(0, swapped - inherited_swap)  # shared pages are swapped out for all processes at once
     where = f"{proc}/PID/status of {count} processes"
     return [
         Fact("host.process.count", count, where),
         Fact("host.process.page_tables_bytes", tables, f"{where}: VmPTE"),
         Fact("host.process.huge_bytes", huge, f"{where}: HugetlbPages, the largest"),
-        Fact("host.process.swap_bytes", swap, f"{where}: VmSwap"),
+        Fact("host.process.swap_bytes", swap, f"{where}: VmSwap, of children beyond the postmaster's"),
         _median_own(own, proc),
         *_oom(postmaster, pids[1:], proc),
         _first_to_die(postmaster, pids, proc),
