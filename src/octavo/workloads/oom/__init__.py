@@ -39,8 +39,9 @@ _COMMITS = 5
 _PSS_EVERY = 10
 # Shortly before the kill the kernel drops what it can and reads it again; meanwhile the server hardly responds.
 _PATIENCE_SECONDS = 180
-# For the estimate: the memory of a connection besides page tables, and how fast it reads from shared_buffers, also if a
-# part of the page tables is in compressed swap.
+# For the estimate: the memory of a connection (docs/experiments/page-tables.md: about 1.7 MB with huge pages, 3.8 MB
+# with page tables for 1 GB at 4 kB), and how fast it reads from shared_buffers, also if a part of the page tables is in
+# compressed swap.
 _CONNECTION_BYTES = 3 * 1024**2
 _READ_BYTES_PER_SECOND = 5 * 1024**3
 _SWAPPED_READ_BYTES_PER_SECOND = 0.75 * 1024**3
