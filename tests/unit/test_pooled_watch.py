@@ -1,7 +1,14 @@
 """When swapping begins, and which process is largest at each quarter, from moments whose result is known."""
 
+import threading
+from pathlib import Path
+
+import pytest
+from tests.unit.planted import plant
+
 from octavo.workload_support.server_memory import ProcessMemory
-from octavo.workloads.pooled.watch import Moment, WatchedMemory
+from octavo.workloads.pooled import watch
+from octavo.workloads.pooled.watch import Moment, WatchedMemory, watched
 
 MB = 1024**2
 
@@ -37,6 +44,21 @@ def test_swap_that_the_group_is_charged_for_counts_and_not_the_sum_over_processe
     watched = WatchedMemory([at(1, swap=90, group_swap=1), at(2, swap=90, group_swap=5), at(3, group_swap=3)])
     seen = values(watched)
     assert (seen["swap_onset_seconds"], seen["swapped_bytes"]) == (2, 5 * MB)
+
+
+def test_a_group_is_read_with_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, {"memory.stat": "anon 5\nfile 6\npagetables 4096\n", "memory.swap.current": "7\n"})
+    first, second = threading.Event(), threading.Event()
+
+    def look(postmaster: int, *, pss: bool) -> list[ProcessMemory]:
+        (second if first.is_set() else first).set()
+        return [ProcessMemory(postmaster, "postmaster", 0, 90 * MB, 0)]
+
+    monkeypatch.setattr(watch, "look", look)
+    monkeypatch.setattr(watch, "_PERIOD_SECONDS", 0.001)
+    with watched(1, 60, tmp_path) as with_limit:
+        assert second.wait(60)
+    assert (with_limit.moments[0].besides_kernel, with_limit.moments[0].swap) == (11, 7)
 
 
 def test_without_swap_or_without_a_limit_there_is_no_onset() -> None:
