@@ -10,7 +10,7 @@ from unittest.mock import patch
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
 from octavo.host import child_group, cpu_times, diskstats, kernel_pages, mounts, process, process_table, procfs
-from octavo.host.cgroup import achieved_limit, shared_bytes
+from octavo.host.cgroup import achieved_limit, bytes_besides_kernel, shared_bytes, swapped_bytes
 from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
@@ -60,7 +60,7 @@ _MEMINFO = (
 _VMSTAT = b"nr_free_pages 1000\npgfault 77\npswpin 0\npswpout 3\npgscan_kswapd 0\n"
 _PROC_STAT = b"cpu  100 2 30 4000 50 0 6 0 0 0\ncpu0 50 1 15 2000 25 0 3 0 0 0\nctxt 77\nprocs_running 2\n"
 _CGROUP = b"12:hugetlb:/x/y\n4:memory:/\n1:name=systemd:/x\n0::/system.slice/a:b.service\n"
-_MEMORY_STAT = b"cache 1000\nrss 200\nshmem 300\ninactive_anon 0\n"
+_MEMORY_STAT = b"cache 1000\nrss 200\nshmem 300\nswap 77\ninactive_anon 0\n"
 _DISKSTATS = b" 254       0 vda 5 1 80 9 2 0 16 3 0 4 12 1 0 8 0 3 4\n   7       0 loop0 1 2 3 4 5 6 7 8 9 10 11\n"
 _KERNEL_CONFIG = b"CONFIG_PAGE_SHIFT=12\n# CONFIG_HUGETLBFS is not set\nCONFIG_PGTABLE_LEVELS=5\n"
 _TRACE = (
@@ -188,7 +188,12 @@ PARSERS: Sequence[Parser] = (
     Parser("swaps of the check", _file(_swap_check, "swaps"), (_SWAPS,), _KERNEL),
     Parser("cgroup of a process", _group_limits, (_CGROUP, _MOUNTINFO)),
     Parser("cgroup limit", _file(lambda at: achieved_limit(at), "memory.max"), (b"1048576\n", b"max\n"), _KERNEL),
-    Parser("cgroup memory.stat", _file(lambda at: shared_bytes(at), "memory.stat"), (_MEMORY_STAT,), _KERNEL),
+    Parser(
+        "cgroup memory.stat",
+        _file(lambda at: (shared_bytes(at), bytes_besides_kernel(at), swapped_bytes(at)), "memory.stat"),
+        (_MEMORY_STAT,),
+        _KERNEL,
+    ),
     Parser(
         "cgroup processes",
         _file(lambda place: child_group._processes(place), "cgroup.procs"),

@@ -107,6 +107,7 @@ def test_the_processes_of_a_server(tmp_path: Path) -> None:
     facts = Facts(process_facts(10, proc))
     assert facts["host.process.page_tables_bytes"].value == 200 * 1024
     assert facts["host.process.huge_bytes"].value == 2 * MB
+    assert facts["host.process.median_own_bytes"].value == 100 * 1024  # all of RssAnon may be the postmaster's
     assert (facts["host.process.postmaster_oom_adj"].value, facts["host.process.children_oom_adj"].value) == (-900, 0)
     assert facts["host.process.memlock_bytes"].value == 65536
     limit = facts["host.memory.group_limit_bytes"]
@@ -120,6 +121,25 @@ def test_the_processes_of_a_server(tmp_path: Path) -> None:
     plant(proc, {"self/mountinfo": (proc / "self/mountinfo").read_text() + old})
     assert counts_huge_pages(limit, proc).value is False
     assert counts_huge_pages(Fact("host.memory.group_limit_bytes", None), proc).absent
+
+
+def test_what_a_child_shares_with_the_postmaster_since_the_fork_is_not_its_own(tmp_path: Path) -> None:
+    """The postmaster has 6 MB, 1 MB of them in swap; the busy session's 900 MB are not those of an idle one."""
+    anonymous = {10: 5, 11: 4, 12: 7, 13: 8, 14: 900}
+    swapped = {10: 1, 11: 1, 12: 1, 13: 4, 14: 0}
+    status = "Name:\tpostgres\nVmPTE:\t {} kB\nVmSwap:\t {} kB\nRssAnon:\t {} kB\n"
+    proc = plant(
+        tmp_path,
+        {f"{pid}/status": status.format(100, swapped[pid] * 1024, own * 1024) for pid, own in anonymous.items()}
+        | {"10/task/10/children": "11 12 13 14 "},
+    )
+    facts = Facts(process_facts(10, proc))
+    assert facts["host.process.swap_bytes"].value == 4 * MB  # one that all share, and three of one
+    found = facts["host.process.median_own_bytes"]
+    assert found.value == (100 + 1536) * 1024  # 0, 1, 2 and 894 MB beyond the postmaster's
+    assert "of 4 children" in found.source
+    plant(tmp_path, {"10/task/10/children": ""})
+    assert "no child" in Facts(process_facts(10, proc))["host.process.median_own_bytes"].unknown
 
 
 def test_a_server_that_ends_while_it_is_examined_has_no_children(

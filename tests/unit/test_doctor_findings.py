@@ -249,7 +249,7 @@ def test_a_pod_is_guaranteed_what_a_node_can_give() -> None:
 
 
 def test_a_pool_is_as_large_as_the_cpus_that_the_server_may_use() -> None:
-    idle = {"server.connections": 1000, "server.idle_connections": 950, "host.process.count": 1010}
+    idle = {"server.connections": 1000, "server.idle_connections": 950}
     for limits, size in (
         ({}, 64),
         ({"host.cpu.allowed_cores": 8, "host.cpu.group_cores": None}, 16),

@@ -191,6 +191,19 @@ def test_charged_huge_pages_stay_in_the_memory_limit(unified: Path, monkeypatch:
         assert cgroup.achieved_limit(path) == 2**30
 
 
+def test_memory_and_swap_that_are_charged_in_either_version(tmp_path: Path) -> None:
+    kernel = "kernel_stack 512\npagetables 4096\nswapcached 3\n"
+    plant(tmp_path / "2", {"memory.stat": f"anon 5\nfile 1030\nshmem 1024\nhugetlb 2097152\n{kernel}",
+                           "memory.swap.current": "77\n"})  # fmt: skip
+    assert cgroup.bytes_besides_kernel(tmp_path / "2") == 5 + 1030 + 2097152
+    assert cgroup.swapped_bytes(tmp_path / "2") == 77
+    stat = "cache 1030\nrss 5\nrss_huge 2\nshmem 1024\nmapped_file 9\n"
+    plant(tmp_path / "1", {"memory.stat": f"{stat}swap 88\ntotal_cache 1030\ntotal_rss 5\ntotal_swap 88\n"})
+    assert (cgroup.bytes_besides_kernel(tmp_path / "1"), cgroup.swapped_bytes(tmp_path / "1")) == (1035, 88)
+    plant(tmp_path / "1", {"memory.stat": stat})
+    assert cgroup.swapped_bytes(tmp_path / "1") is None
+
+
 def test_shared_memory_that_is_charged(unified: Path) -> None:
     """Linux shows `hugetlb` only where huge pages are charged."""
     plant(unified, {"memory.stat": "anon 5\nfile 6\nshmem 1024\n"})

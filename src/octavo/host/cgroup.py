@@ -170,8 +170,31 @@ def charges_huge_pages(path: Path, table: Path = mounts.TABLE) -> bool:
 def shared_bytes(path: Path) -> int:
     """Shared memory that is charged to the group: small and transparent huge pages, and those of a pool where they are
     charged and the kernel tells them (hugetlb of memory.stat, cgroup-v2.rst)."""
+    return _charged(path, b"shmem", b"hugetlb")
+
+
+def bytes_besides_kernel(path: Path) -> int:
+    """What is charged to the group without the kernel's own memory, page tables among it: private memory (a page that
+    processes share since a fork counts once), shared memory, page cache, and huge pages where they are charged.
+
+    In memory.stat of version 2 these are anon, file and hugetlb (cgroup-v2.rst), of version 1 rss and cache
+    (cgroup-v1/memory.rst).
+    """
+    return _charged(path, b"anon", b"file", b"hugetlb", b"rss", b"cache")
+
+
+def swapped_bytes(path: Path) -> int | None:
+    """Swap that is charged to the group, with that of its shared memory. None if the kernel does not account for it."""
+    try:
+        return int((path / "memory.swap.current").read_bytes())
+    except FileNotFoundError:  # of version 1
+        words = (path / "memory.stat").read_bytes().split()
+        return next((int(value) for name, value in pairwise(words) if name == b"swap"), None)
+
+
+def _charged(path: Path, *names: bytes) -> int:
     words = (path / "memory.stat").read_bytes().split()
-    return sum(int(value) for name, value in pairwise(words) if name in (b"shmem", b"hugetlb"))
+    return sum(int(value) for name, value in pairwise(words) if name in names)
 
 
 def remove(path: Path) -> bool:

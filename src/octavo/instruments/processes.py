@@ -4,9 +4,10 @@ Sources: /proc/PID/status (proc_pid_status(5): RssShmem, RssAnon, VmPTE, VmSwap 
 bytes), /proc/PID/schedstat (kernel Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU and waiting for one),
 /proc/PID/oom_score (proc_pid_oom_score(5)). A status costs about 0.01 ms, where smaps costs 7 ms a GB.
 
-RssShmem counts a shared page in every process that touched it, so a role shows the largest one, never a sum; page
-tables and private memory belong to one process each, so they add up. Huge pages of hugetlbfs are in HugetlbPages,
-not in RssShmem.
+RssShmem counts a shared page in every process that touched it, so a role shows the largest one, never a sum. Page
+tables belong to one process each, so they add up. RssAnon and VmSwap are added up although a page that processes share
+copy-on-write since the fork counts in each of them: these sums are upper bounds. Huge pages of hugetlbfs are in
+HugetlbPages, not in RssShmem.
 """
 
 from dataclasses import dataclass
@@ -38,9 +39,9 @@ class Processes:
               "shmem", _KB),
         Gauge(Metric("process_huge_bytes", "huge pages mapped, largest process (HugetlbPages)", "bytes"),
               "huge", _KB),
-        Gauge(Metric("process_private_bytes", "private memory, sum (RssAnon)", "bytes"), "private", _KB),
+        Gauge(Metric("process_private_bytes", "private memory, upper bound (RssAnon, sum)", "bytes"), "private", _KB),
         Gauge(Metric("process_page_table_bytes", "page tables, sum (VmPTE)", "bytes"), "tables", _KB),
-        Gauge(Metric("process_swap_bytes", "swapped out, sum (VmSwap)", "bytes"), "swap", _KB),
+        Gauge(Metric("process_swap_bytes", "private memory in swap, upper bound (VmSwap, sum)", "bytes"), "swap", _KB),
         Gauge(Metric("process_oom_score", "oom_score, highest", "1"), "oom_score"),
         Rate(Metric("process_cpus", "CPUs in use, sum", "1"), "on_cpu", 1e-9),
         Rate(Metric("process_cpus_waited_for", "processes waiting for a CPU", "1"), "waited", 1e-9),

@@ -3,7 +3,7 @@
 Source: /proc/PID/smaps_rollup (proc_pid_smaps(5)): AnonHugePages and ShmemPmdMapped, in kB of 1024 bytes. It walks the
 process's page tables, 7 ms for a touched GB, so it is no longer read once it has taken more than a hundredth of the
 machine's CPU time between two readings of a running server. /proc/meminfo has the same for the whole machine, foreign
-processes included.
+processes included. AnonHugePages counts a page that processes share copy-on-write since the fork in each of them.
 """
 
 import math
@@ -26,7 +26,8 @@ class ThpMapped:
     period = 5.0
     asks_server = False
     figures: tuple[Figure, ...] = (
-        Gauge(Metric("process_anon_huge_bytes", "private memory in transparent huge pages, sum", "bytes"),
+        Gauge(Metric("process_anon_huge_bytes", "private memory in transparent huge pages, upper bound (sum)",
+                     "bytes"),
               "anon", _KB),
         Gauge(Metric("process_shmem_huge_bytes", "shared memory mapped as huge pages, largest process", "bytes"),
               "shmem", _KB),

@@ -141,7 +141,7 @@ def _requests(title: str, snapshot: ServerSnapshot, names: tuple[str, str, str, 
 
 
 def _processes(snapshot: ServerSnapshot) -> Table:
-    table = _table("processes", "", "n", "shared", "private", "page tables", "CPUs", "oom")
+    table = _table("processes", "", "n", "shared", "RssAnon", "page tables", "CPUs", "oom")
     roles = [role for role in snapshot.items("processes") if snapshot.value("processes", role)]
     for role in sorted(roles, key=lambda role: -(snapshot.value("process_page_table_bytes", role) or 0.0)):
         shared = max(snapshot.value(name, role) or 0.0 for name in ("process_shmem_bytes", "process_huge_bytes"))

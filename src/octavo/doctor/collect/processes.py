@@ -6,6 +6,7 @@ sched_setaffinity(2) and cpuset(7).
 
 import os
 from pathlib import Path
+from statistics import median
 
 from octavo.doctor.facts import Fact
 from octavo.host.cgroup import charges_huge_pages
@@ -18,8 +19,9 @@ _KB = 1024
 
 
 def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
-    """The sums over the postmaster and all its children."""
-    tables, swap, private, huge, count = 0, 0, 0, 0, 0
+    """The sums over the postmaster and all its children, and what the median child holds."""
+    tables, swap, huge, count = 0, 0, 0, 0
+    inherited, inherited_swap, own = 0, 0, list[int]()
     pids = [postmaster, *child_pids(postmaster, proc)]
     for pid in pids:
         try:
@@ -29,15 +31,23 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         count += 1
         tables += number_after(status, b"\nVmPTE:") * _KB
         huge = max(huge, number_after(status, b"\nHugetlbPages:") * _KB)
-        swap += number_after(status, b"\nVmSwap:") * _KB
-        private += number_after(status, b"\nRssAnon:") * _KB
+        swapped = number_after(status, b"\nVmSwap:") * _KB
+        # RssAnon counts pages that are shared copy-on-write since the fork in every process. A child shares at most
+        # what the postmaster has, in memory or in swap: only what exceeds that is certainly its own.
+        anonymous = number_after(status, b"\nRssAnon:") * _KB
+        if pid == postmaster:
+            inherited, inherited_swap = anonymous + swapped, swapped
+            swap += swapped
+        else:
+            own.append(number_after(status, b"\nVmPTE:") * _KB + max(0, anonymous - inherited))
+            swap += max(0, swapped - inherited_swap)  # shared pages are swapped out for all processes at once
     where = f"{proc}/PID/status of {count} processes"
     return [
         Fact("host.process.count", count, where),
         Fact("host.process.page_tables_bytes", tables, f"{where}: VmPTE"),
         Fact("host.process.huge_bytes", huge, f"{where}: HugetlbPages, the largest"),
-        Fact("host.process.swap_bytes", swap, f"{where}: VmSwap"),
-        Fact("host.process.private_bytes", private, f"{where}: RssAnon"),
+        Fact("host.process.swap_bytes", swap, f"{where}: VmSwap, of children beyond the postmaster's"),
+        _median_own(own, proc),
         *_oom(postmaster, pids[1:], proc),
         _first_to_die(postmaster, pids, proc),
         oom_group(postmaster, proc),
@@ -47,6 +57,15 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         cpu_limit(postmaster, proc),
         allowed_cpus(postmaster),
     ]
+
+
+def _median_own(own: list[int], proc: Path) -> Fact:
+    """The memory that half of the children have at least, each for itself."""
+    name = "host.process.median_own_bytes"
+    if not own:
+        return Fact(name, unknown="no child of the postmaster could be read")
+    where = f"{proc}/PID/status of {len(own)} children: VmPTE, and RssAnon beyond the postmaster's; median"
+    return Fact(name, round(median(own)), where)
 
 
 def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:

@@ -16,14 +16,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     idle = asked.whole("server.idle_connections")
     if idle < _IDLE * now:
         return Ok(f"{seen}, {idle:,} of them idle")
-    count = max(1, asked.whole("host.process.count"))
-    each = (asked.whole("host.process.page_tables_bytes") + asked.whole("host.process.private_bytes")) / count
+    each = asked.whole("host.process.median_own_bytes")
     share = each * idle / memory_bytes(asked)
     return Finding(
         "warning" if share >= _MUCH else "note",
         f"{seen}, {idle:,} of them idle",
-        f"each takes {human_size(each)} of page tables and private memory: {human_size(each * idle)} for the idle "
-        f"ones ({percent(share)} of the memory)",
+        f"half of the server's processes have at least {human_size(each)} each of page tables and memory of their own: "
+        f"{human_size(each * idle)} for the idle ones ({percent(share)} of the memory)",
         ("# pgbouncer.ini: two connections per core in all, if there is one database and one user",
          "# clients share sessions: no LISTEN, and no SET, advisory locks or temporary tables beyond a transaction",
          "pool_mode = transaction", f"default_pool_size = {2 * cores}"),
@@ -36,8 +35,9 @@ RULE = DoctorRule(
     "connections",
     "Are there many idle connections?",
     "more than 200 connections and more than ten per core (of those that affinity, cpuset and control group allow) are "
-    "open, 80 % of them idle (a warning when these take 2 % of the memory)",
+    "open, 80 % of them idle (a warning when their page tables and own memory, without what they share with the "
+    "postmaster since the fork, take 2 % of the memory)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); Andres Freund, Measuring the Memory "
-    "Overhead of a Postgres Connection (2020)",
+    "Overhead of a Postgres Connection (2020); proc_pid_status(5), VmPTE and RssAnon",
     _judge,
 )

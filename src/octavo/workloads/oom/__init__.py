@@ -39,8 +39,9 @@ _COMMITS = 5
 _PSS_EVERY = 10
 # Shortly before the kill the kernel drops what it can and reads it again; meanwhile the server hardly responds.
 _PATIENCE_SECONDS = 180
-# For the estimate: the memory of a connection besides page tables, and how fast it reads from shared_buffers, also if a
-# part of the page tables is in compressed swap.
+# For the estimate: the memory of a connection (docs/experiments/page-tables.md: about 1.7 MB with huge pages, 3.8 MB
+# with page tables for 1 GB at 4 kB), and how fast it reads from shared_buffers, also if a part of the page tables is in
+# compressed swap.
 _CONNECTION_BYTES = 3 * 1024**2
 _READ_BYTES_PER_SECOND = 5 * 1024**3
 _SWAPPED_READ_BYTES_PER_SECOND = 0.75 * 1024**3
@@ -49,9 +50,17 @@ _CONNECTIONS = Metric("connections_until_kill", "connections until a process was
 _SECONDS = Metric("seconds_until_kill", "time until a process was killed", "seconds")
 _TABLES = Metric("page_tables_at_kill_bytes", "page tables of all processes before the kill (VmPTE)", "bytes", "lower")
 _EACH = Metric("page_tables_per_connection_bytes", "page tables before the kill, for each connection", "bytes", "lower")
-_PRIVATE = Metric("private_at_kill_bytes", "private memory of all processes before the kill (RssAnon)", "bytes")
+_PRIVATE = Metric(
+    "private_at_kill_bytes",
+    "RssAnon of all processes before the kill (what they share since the fork counts in each)",
+    "bytes",
+)
 _HASH = Metric("hash_memory_bytes", "work_mem × hash_mem_multiplier, which each session holds", "bytes")
-_EACH_PRIVATE = Metric("private_per_connection_bytes", "private memory before the kill, for each connection", "bytes")
+_EACH_PRIVATE = Metric(
+    "private_per_connection_bytes",
+    "RssAnon before the kill, for each connection (what processes share since the fork counts in each)",
+    "bytes",
+)
 _KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of the killed process, before the kill", "bytes")
 _HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest process before the kill", "bytes")
 _PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")

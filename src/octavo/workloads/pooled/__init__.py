@@ -12,6 +12,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.factor import Factor, duration, one_of, size, whole_number
+from octavo.host import cgroup
 from octavo.host.free_memory import huge_page
 from octavo.host.kernel_text import chosen
 from octavo.hugepages.savings import predictable, table_bytes
@@ -130,6 +131,7 @@ class Pooled:
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """Runs the measurement. Raises HostError without pgbouncer or sysbench, OctavoError when they fail."""
         wanted = int(levels["connections"])
+        group = None if levels.get("memory", "none") == "none" else server.group
         page = shared_page(levels)
         parts = _parts_of_shared_memory(server)
         others = {one.pid for one in look(server.process.pid)}
@@ -138,7 +140,7 @@ class Pooled:
             if len(before) < wanted:
                 raise OctavoError(f"pgbouncer made {len(before)} of {wanted} connections; its pool is too small")
             predicted, most = predict(before[0], touched(before[0].pid, _REGION), parts, page)
-            with watch.watched(server.process.pid, self.seconds_asked(levels)) as seen_meanwhile:
+            with watch.watched(server.process.pid, self.seconds_asked(levels), group) as seen_meanwhile:
                 result = client.run(server, pooler.environment, levels, seed)
             processes = look(server.process.pid, pss=True)
             lasted = {one.pid for one in before}
@@ -154,8 +156,7 @@ class Pooled:
             most and wanted * most,
             sum(shares) / len(shares) if shares else None,
         )
-        limit = None if levels.get("memory", "none") == "none" else parse_size(levels["memory"])
-        over_time = seen_meanwhile.observations(limit, sum(part.bytes for part in parts))
+        over_time = seen_meanwhile.observations(None if group is None else cgroup.achieved_limit(group))
         observations = (*growth.observations(), *_weighed(processes), *over_time, *result.observations)
         reported = story(growth, processes) + seen_meanwhile.story()
         return replace(result, observations=observations, output=result.output + reported)
