@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.planted import plant
 from tests.unit.plans import changed_plan, small_plan
+from tests.unit.planted import plant
 
 from octavo.errors import UsageError
 from octavo.host import child_group
