@@ -68,17 +68,17 @@ class FleetRounds:
         self.trials = list(trials)
         self._by_host: dict[int, list[TrialRecord]] = {}
         self._sort(self.trials)
-        self._started = clock.now()
+        now = clock.now()
         self._used_before = seconds_measured(self.trials)
+        self._measuring_since: float | None = None
         self._members = {
-            name: Member(name, number, round=self._rounds_before(number), since=self._started)
-            for name, number in numbers.items()
+            name: Member(name, number, round=self._rounds_before(number), since=now) for name, number in numbers.items()
         }
         self._complete = self._complete_now()
         self._open: tuple[int, frozenset[str]] | None = None
         self._lost = GivenUpCells(run, cells, notify)
         self._reported_round = 0
-        self._stored = self._held = self._started
+        self._stored = self._held = now
         self._happened = False
         self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
@@ -188,7 +188,10 @@ class FleetRounds:
         # When a finished run is continued the host no longer has its outbox: send it a list of what it has measured.
         done = tuple(_outline(one) for one in self._trials_of(host) if one.round == number) if part is None else ()
         order = PartOrder(self._run, number, tuple(cell.id for cell in cells), self.have(host.name), part, done)
-        host.asked.append(Asked(order, cells, self._clock.now()))
+        now = self._clock.now()
+        if self._measuring_since is None:
+            self._measuring_since = now
+        host.asked.append(Asked(order, cells, now))
         self._hosts.measure(host.name, order)
 
     def _next_part(self, host: Member, number: int) -> tuple[list[Cell], Ending | None]:
@@ -271,7 +274,9 @@ class FleetRounds:
             self._by_host.setdefault(host_of_part(trial.part), []).append(trial)
 
     def _used(self) -> float:
-        return self._used_before + self._clock.now() - self._started
+        """The part of the budget that is used, in seconds. Builds, and waiting for the hosts, are not part of it."""
+        since = self._measuring_since
+        return self._used_before + (0.0 if since is None else self._clock.now() - since)
 
     # ── events ──
 
