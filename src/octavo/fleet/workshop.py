@@ -45,6 +45,10 @@ def parcels() -> Path:
     return octavo_home() / "fleet" / "parcels"
 
 
+class NotBegun(HostError):
+    """This host has not begun the run, or no longer has it: it has to be asked to begin."""
+
+
 class Workshop:
     """One run on this host."""
 
@@ -298,5 +302,5 @@ def _begin(order: RunOrder) -> Report:
 
 def _workshop(run: str) -> Workshop:
     if BENCH.workshop is None or BENCH.workshop.order.run != run:
-        raise HostError(f"this host has not started {run}")
+        raise NotBegun(f"this host has not started {run}")
     return BENCH.workshop

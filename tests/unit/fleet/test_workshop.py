@@ -13,6 +13,7 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.fleet import workshop
+from octavo.fleet.orders import PartOrder
 from octavo.fleet.workshop import WorkQueue, Workshop
 
 
@@ -91,6 +92,12 @@ def test_a_run_that_is_heard_of_no_more_gives_way(bench: WorkQueue, clock: FakeC
     workshop.begin(order("two"))
     assert first.closed.is_set()
     assert bench.workshop is not None and bench.workshop.order.run == "two"
+
+
+def test_a_host_that_has_not_begun_says_so(bench: WorkQueue) -> None:
+    workshop.begin(order("one"))
+    with pytest.raises(workshop.NotBegun, match="has not started two"):
+        workshop.measure(PartOrder("two", 1, (), {}))
 
 
 @contextmanager
