@@ -289,9 +289,9 @@ def finish(run: str, have: dict[str, int]) -> Delivery | None:
 
 def _begin(order: RunOrder) -> Report:
     now = BENCH.workshop
-    if now is not None and now.order.run != order.run:
-        if time.monotonic() - now.asked < _FORGOTTEN_AFTER:
-            raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that ends")
+    if now is not None and now.order.run != order.run and time.monotonic() - now.asked < _FORGOTTEN_AFTER:
+        raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that ends")
+    if now is not None and not now.order.is_same(order):
         BENCH.close()
         now = None
     if now is None:

@@ -5,7 +5,7 @@
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.fleet import workshop
-from octavo.fleet.orders import PartOrder
+from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.workshop import WorkQueue, Workshop
 
 
@@ -64,8 +64,11 @@ def bench(monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> Iterator[WorkQue
     found.close()
 
 
-def order(run: str) -> Any:
-    return SimpleNamespace(run=run, host="a")
+_PREPARE: Any = object()
+
+
+def order(run: str) -> RunOrder:
+    return RunOrder(run, {"budget": None}, (), 7, "a", 1, "digest", _PREPARE)
 
 
 def test_a_host_that_waits_stays_its_runs_as_long_as_that_goes_on(bench: WorkQueue, clock: FakeClock) -> None:
@@ -92,6 +95,24 @@ def test_a_run_that_is_heard_of_no_more_gives_way(bench: WorkQueue, clock: FakeC
     workshop.begin(order("two"))
     assert first.closed.is_set()
     assert bench.workshop is not None and bench.workshop.order.run == "two"
+
+
+def test_a_run_that_is_resumed_with_another_plan_or_another_octavo_begins_anew(bench: WorkQueue) -> None:
+    """A host that its killed coordinator had left measured on with the earlier plan, and with the earlier Octavo."""
+    workshop.begin(order("one"))
+    for change in ({"plan": {"budget": "1h"}}, {"octavo": "another"}):
+        before: Any = bench.workshop
+        workshop.begin(replace(before.order, **change))
+        now: Any = bench.workshop
+        assert before.closed.is_set() and not now.closed.is_set()
+
+
+def test_a_host_that_comes_back_keeps_its_run(bench: WorkQueue) -> None:
+    """The coordinator has learnt its room meanwhile."""
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    workshop.begin(replace(order("one"), room=2**30))
+    assert bench.workshop is first and not first.closed.is_set()
 
 
 def test_a_host_that_has_not_begun_says_so(bench: WorkQueue) -> None:
