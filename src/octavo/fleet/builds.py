@@ -78,8 +78,8 @@ def spread(
         notify(Preparing(f"{human_count(len(specs), 'build')} on {maker}, for several hosts"))
     answers(hosts, [(maker, make_here, specs) for maker, specs in makers.items()], notify)
     for name, maker, takers in travelling:
-        took = send(hosts, name, maker, takers, notify)
-        notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'no host'}"))
+        if took := send(hosts, name, maker, takers, notify):
+            notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took)}"))
 
 
 def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[WantedBuild]:
