@@ -239,11 +239,13 @@ def test_what_a_terminal_would_obey_is_gone() -> None:
 
 def test_why_a_machine_ended_is_said_in_a_line() -> None:
     for code, elapsed in ((124, 90.1), (137, 95.0)):
-        assert "ended after 90 s; give it more with --timeout" in str(output.why_not("", code, 90, elapsed))
-    assert "qemu was killed after 12 s" in str(output.why_not("", 137, 90, 12.0))
-    panic = output.why_not("x\n[ 1.0] Kernel panic - not syncing: VFS: no root\x1b[2J\nlater\n", 0, 90, 5.0)
+        assert "ended after 90 s; give it more with --timeout" in str(output.why_not("", code, 90, elapsed, 2**30))
+        full = output.why_not("", code, 90, elapsed, 4096)
+        assert isinstance(full, HostError) and "no space left" in str(full) and "--timeout" not in str(full)
+    assert "qemu was killed after 12 s" in str(output.why_not("", 137, 90, 12.0, 4096))
+    panic = output.why_not("x\n[ 1.0] Kernel panic - not syncing: VFS: no root\x1b[2J\nlater\n", 0, 90, 5.0, 2**30)
     assert "Kernel panic - not syncing: VFS: no root" in str(panic) and "\x1b" not in str(panic)
-    last = str(output.why_not("one\n" + "x" * 100_000 + "\n", 1, 90, 5.0))
+    last = str(output.why_not("one\n" + "x" * 100_000 + "\n", 1, 90, 5.0, 2**30))
     assert "exit 1" in last and len(last) < 1000 and "\n" not in last
 
 
