@@ -72,6 +72,16 @@ def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
         start_scheduler("nowhere")
 
 
+def test_the_log_keeps_what_an_earlier_one_said(own_home: Path) -> None:
+    """A worker that dies is started again within seconds: why it had died was lost with its log."""
+    certificates.make_authority()
+    for address in ("nowhere", "elsewhere"):
+        with pytest.raises(HostError, match=f"the scheduler did not start: octavo: {address}: write an address"):
+            start_scheduler(address)
+    log = (own_home / "fleet/scheduler.log").read_text()
+    assert -1 < log.find("nowhere") < log.find("elsewhere")
+
+
 def test_a_defect_in_it_is_told_too() -> None:
     with pytest.raises(HostError, match="the scheduler did not start: ValueError: not enough values to unpack"):
         daemon.start(daemon.SCHEDULER)  # without the address on which it listens
