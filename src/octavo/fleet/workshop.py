@@ -8,6 +8,7 @@ after the other, as it does in `octavo run`: a signal interrupts it, and it cont
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -165,8 +166,8 @@ class WorkQueue:
 
     def __init__(self) -> None:
         self.workshop: Workshop | None = None
-        # How often a coordinator has asked this host to prepare.
-        self.begun = 0
+        # How often this host was asked to begin with each run.
+        self.begun = Counter[str]()
         self._queue: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
         self._lock = Lock()
         self._serving = False
@@ -227,7 +228,7 @@ BENCH = WorkQueue()
 
 def begin(order: RunOrder) -> Report:
     """A task: prepares this host for a run unless it is prepared. Raises OctavoError when it cannot."""
-    BENCH.begun += 1
+    BENCH.begun[order.run] += 1
     return BENCH.do(lambda: _begin(order))
 
 
@@ -255,13 +256,13 @@ def leave(run: str) -> None:
     """Runs at once in Dask's own thread, not as a task: the run is over, and the coordinator no longer waits for a
     trial or a preparation that is going on here. The host's settings are restored after that; trials that were not
     delivered stay in the outbox."""
-    begun, workshop = BENCH.begun, BENCH.workshop
+    begun, workshop = BENCH.begun[run], BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.open, workshop.left = frozenset(), True
 
     def put_back() -> None:
         now = BENCH.workshop
-        if now is not None and now.order.run == run and BENCH.begun == begun:  # not if asked to begin again
+        if now is not None and now.order.run == run and BENCH.begun[run] == begun:  # not if asked to begin again
             BENCH.close()
 
     BENCH.later(put_back)

@@ -218,6 +218,23 @@ def test_a_run_that_goes_on_before_the_trial_has_ended_keeps_its_host(
     assert not first.closed.is_set()
 
 
+def test_another_run_that_begins_before_the_trial_has_ended_gets_the_host(bench: WorkQueue) -> None:
+    """It was refused, and the host kept the settings of the run that had left it."""
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    with serving(bench):
+        with in_a_trial(bench) as end_trial:
+            workshop.leave("one")
+            thread = threading.Thread(target=workshop.begin, args=(order("two"),))
+            thread.start()
+            while not bench.begun["two"]:
+                threading.Event().wait(0.001)
+            end_trial()
+        thread.join()
+        assert first.closed.is_set()
+        assert bench.workshop is not None and bench.workshop.order.run == "two"
+
+
 def test_a_host_whose_trials_cannot_be_read_is_put_back(bench: WorkQueue) -> None:
     workshop.begin(order("one"))
     mine: Any = bench.workshop
