@@ -94,6 +94,13 @@ def test_a_compressed_module_is_read(tmp_path: Path) -> None:
     assert initramfs.read_module(modules_in(tmp_path)["xfs"]) == module("")
 
 
+def test_modules_that_cannot_be_read_are_not_taken_for_built_in(tmp_path: Path) -> None:
+    """The image was made, and no machine that booted it found its disks."""
+    (tmp_path / "ext4.ko.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    with pytest.raises(OctavoError, match=r"ext4\.ko\.zst: .*CONFIG_MODULE_COMPRESS_XZ"):
+        modules_in(tmp_path)
+
+
 # ── Kernels and packages ──────────────────────────────────────────────────────────────────────
 
 
