@@ -116,9 +116,13 @@ def test_a_page_that_debian_has_no_kernel_of_says_so() -> None:
 def test_a_kernel_of_another_page_is_refused(tmp_path: Path) -> None:
     configuration = tmp_path / "config"
     configuration.write_text("CONFIG_ARM64=y\n# CONFIG_ARM64_4K_PAGES is not set\nCONFIG_ARM64_16K_PAGES=y\n")
-    _check_page(configuration, "16kB")
+    _check_page(configuration, ARM, "16kB")
     with pytest.raises(OctavoError, match="pages of 16 kB and not of 64kB"):
-        _check_page(configuration, "64kB")
+        _check_page(configuration, ARM, "64kB")
+    configuration.write_text("CONFIG_X86_64=y\n")  # before Linux 6.9
+    _check_page(configuration, MACHINES["x86-64"], "4kB")
+    with pytest.raises(OctavoError, match="pages of 4 kB and not of 16kB"):
+        _check_page(configuration, MACHINES["x86-64"], "16kB")
 
 
 def test_an_image_is_named_by_all_that_is_in_it() -> None:
