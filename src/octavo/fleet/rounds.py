@@ -316,9 +316,8 @@ class FleetRounds:
                 if why := self._crew.began(host.name, event.report):
                     self._refuse(host, why)
                 else:
-                    if not host.expected:  # the others went on while it prepared
-                        host.round = max(host.round, self._complete_now())
-                    host.state, host.cannot, host.expected, host.failing = "ready", event.report.cannot, True, False
+                    host.state, host.cannot = "ready", event.report.cannot
+                    self._expect_unless_failing(host)
             case Delivered():
                 self._delivered(host, event)
             case Refused():
@@ -336,11 +335,19 @@ class FleetRounds:
     def _delivered(self, host: Member, event: Delivered) -> None:
         if not self._received.add(event):
             return  # an earlier one was lost: the host will appear as new, and be asked again
+        host.failing = False
+        self._expect_unless_failing(host)
         host.asked = [one for one in host.asked if one.order is not event.order]
         if host.asked:
             host.asked[0].since = self._clock.now()
         if event.order is not None and event.order.part is None:
             host.round = max(host.round, event.order.round)
+
+    def _expect_unless_failing(self, host: Member) -> None:
+        """Has the others wait for a host that takes part; not for one that may be lost again whenever it measures."""
+        if not host.expected:  # the others went on without it
+            host.round = max(host.round, self._complete_now())
+            host.expected = not host.failing
 
     def _forget(self, host: Member) -> None:
         """Drops the host's pending orders, which will not be answered. Repetitions among them are queued again."""
@@ -360,7 +367,7 @@ class FleetRounds:
                 self._drop_late(host)
 
     def _drop_late(self, host: Member) -> None:
-        """Goes on without a host that is away, if it was lost too long ago and has not been ready since."""
+        """Goes on without a host that is away, if it was lost too long ago and has delivered nothing since."""
         if host.expected and self._clock.now() - host.since > self._patience:
             host.expected = False
             self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
