@@ -48,8 +48,8 @@ def pack(entries: Iterable[Entry]) -> bytes:
 def modules_in(tree: Path) -> dict[str, Path]:
     """The kernel's modules below a directory by their name, in which - is _ (modprobe(8)).
 
-    Raises OctavoError when they are compressed in a way that Python does not know: without them, as if they were built
-    into the kernel, the machine would not find its disks.
+    Raises OctavoError when they are compressed otherwise than with xz: without them, as if they were built into the
+    kernel, the machine would not find its disks.
     """
     found: dict[str, Path] = {}
     for path in sorted(tree.rglob("*.ko*")):
