@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from octavo.cli.app import app
 from octavo.host.checks import CHECKS, base, check_host, disturbing
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, observe_host
-from octavo.host.facts import virtualization
+from octavo.host.facts import cpu_model, virtualization
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CPU = "devices/system/cpu"
@@ -257,3 +257,21 @@ def test_the_command_says_first_what_disturbs_and_leaves_its_remedies_whole(monk
 def test_a_cpu_without_a_flag_for_hypervisors_says_nothing_of_them(tmp_path: Path, cpuinfo: str, told: str) -> None:
     planted.plant(tmp_path, {"cpuinfo": cpuinfo})
     assert virtualization(tmp_path) == told
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "model"),
+    [
+        ("processor\t: 0\nmodel\t\t: 85\nmodel name\t: AMD EPYC 7B12\nstepping: 0\n", "AMD EPYC 7B12"),
+        (
+            "processor\t: 0\nFeatures\t: fp\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\n"
+            "CPU part\t: 0xd0c\nCPU revision\t: 1\n\nprocessor\t: 1\nCPU part\t: 0xd40\n",
+            "Arm implementer 0x41, part 0xd0c, variant 0x3",
+        ),
+        ("processor\t: 0\ncpu\t\t: POWER9 (architected)\n", "POWER9 (architected)"),
+    ],
+)
+def test_a_cpu_has_a_name_on_every_architecture(tmp_path: Path, cpuinfo: str, model: str) -> None:
+    """All 64-bit Arm CPUs were called unknown: octavo compare said nothing of runs on different ones."""
+    planted.plant(tmp_path, {"cpuinfo": cpuinfo})
+    assert cpu_model(tmp_path) == model

@@ -94,6 +94,13 @@ def test_a_compressed_module_is_read(tmp_path: Path) -> None:
     assert initramfs.read_module(modules_in(tmp_path)["xfs"]) == module("")
 
 
+def test_modules_that_cannot_be_read_are_not_taken_for_built_in(tmp_path: Path) -> None:
+    """The image was made, and no machine that booted it found its disks."""
+    (tmp_path / "ext4.ko.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    with pytest.raises(OctavoError, match=r"ext4\.ko\.zst: .*CONFIG_MODULE_COMPRESS_XZ"):
+        modules_in(tmp_path)
+
+
 # ── Kernels and packages ──────────────────────────────────────────────────────────────────────
 
 
@@ -109,9 +116,13 @@ def test_a_page_that_debian_has_no_kernel_of_says_so() -> None:
 def test_a_kernel_of_another_page_is_refused(tmp_path: Path) -> None:
     configuration = tmp_path / "config"
     configuration.write_text("CONFIG_ARM64=y\n# CONFIG_ARM64_4K_PAGES is not set\nCONFIG_ARM64_16K_PAGES=y\n")
-    _check_page(configuration, "16kB")
+    _check_page(configuration, ARM, "16kB")
     with pytest.raises(OctavoError, match="pages of 16 kB and not of 64kB"):
-        _check_page(configuration, "64kB")
+        _check_page(configuration, ARM, "64kB")
+    configuration.write_text("CONFIG_X86_64=y\n")  # before Linux 6.9
+    _check_page(configuration, MACHINES["x86-64"], "4kB")
+    with pytest.raises(OctavoError, match="pages of 4 kB and not of 16kB"):
+        _check_page(configuration, MACHINES["x86-64"], "16kB")
 
 
 def test_an_image_is_named_by_all_that_is_in_it() -> None:
@@ -239,11 +250,13 @@ def test_what_a_terminal_would_obey_is_gone() -> None:
 
 def test_why_a_machine_ended_is_said_in_a_line() -> None:
     for code, elapsed in ((124, 90.1), (137, 95.0)):
-        assert "ended after 90 s; give it more with --timeout" in str(output.why_not("", code, 90, elapsed))
-    assert "qemu was killed after 12 s" in str(output.why_not("", 137, 90, 12.0))
-    panic = output.why_not("x\n[ 1.0] Kernel panic - not syncing: VFS: no root\x1b[2J\nlater\n", 0, 90, 5.0)
+        assert "ended after 90 s; give it more with --timeout" in str(output.why_not("", code, 90, elapsed, 2**30))
+        full = output.why_not("", code, 90, elapsed, 4096)
+        assert isinstance(full, HostError) and "no space left" in str(full) and "--timeout" not in str(full)
+    assert "qemu was killed after 12 s" in str(output.why_not("", 137, 90, 12.0, 4096))
+    panic = output.why_not("x\n[ 1.0] Kernel panic - not syncing: VFS: no root\x1b[2J\nlater\n", 0, 90, 5.0, 2**30)
     assert "Kernel panic - not syncing: VFS: no root" in str(panic) and "\x1b" not in str(panic)
-    last = str(output.why_not("one\n" + "x" * 100_000 + "\n", 1, 90, 5.0))
+    last = str(output.why_not("one\n" + "x" * 100_000 + "\n", 1, 90, 5.0, 2**30))
     assert "exit 1" in last and len(last) < 1000 and "\n" not in last
 
 

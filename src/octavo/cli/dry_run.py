@@ -41,7 +41,8 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
     from octavo.fleet.estimates import host_estimates
     from octavo.fleet.orders import seed_of_host
 
-    found = host_estimates(target, plan)
+    plan, found = host_estimates(target, plan, _print_notice)
+    cells = make_cells(plan)
     able = {host: one for host, one in found.items() if not isinstance(one, str)}
     _print_design(plan, cells, able)
     for host, one in found.items():
@@ -61,6 +62,13 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
         _print_needs(one, "  ")
     print(f"\nall {len(able)} hosts at the same time\n{_time(plan, list(able.values()))}")
     _print_budget(plan, list(able.values()))
+
+
+def _print_notice(event: object) -> None:
+    from octavo.lab.events import Notice
+
+    if isinstance(event, Notice):
+        print(event.text)
 
 
 def _print_design(plan: "Plan", cells: "Sequence[Cell]", found: "Mapping[str, HostEstimate]") -> None:

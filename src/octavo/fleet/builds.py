@@ -8,18 +8,22 @@ and so does a host that joins later.
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from octavo import workloads
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.transfer import answers, send
 from octavo.fleet.workshop import BENCH
+from octavo.host.facts import cpu_model
 from octavo.host.journal import Journal
 from octavo.host.kernel_pages import distribution
+from octavo.host.kernel_text import read
 from octavo.lab.events import Notice, Notify, Preparing
 from octavo.lab.runnable import cannot_run, class_here, left_out, missing_program, other_class
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.postgres.builds.cache import read_build
+from octavo.postgres.builds.flags import cpu_flags
 from octavo.postgres.builds.make import ensure_builds, plan_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.units import human_count
@@ -74,8 +78,8 @@ def spread(
         notify(Preparing(f"{human_count(len(specs), 'build')} on {maker}, for several hosts"))
     answers(hosts, [(maker, make_here, specs) for maker, specs in makers.items()], notify)
     for name, maker, takers in travelling:
-        took = send(hosts, name, maker, takers, notify)
-        notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'no host'}"))
+        if took := send(hosts, name, maker, takers, notify):
+            notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took)}"))
 
 
 def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[WantedBuild]:
@@ -105,11 +109,10 @@ def make_here(specs: Sequence[BuildSpec]) -> None:
     BENCH.do(work)
 
 
-def _place(spec: BuildSpec) -> str:
-    """Where a build made here also runs: same machine and distribution, and the same CPU if a flag targets it."""
+def _place(spec: BuildSpec, proc: Path = Path("/proc")) -> str:
+    """Where a build made here also runs: same machine and distribution, and the same CPU if a flag targets it. CPUs of
+    the same model are not the same if a hypervisor hides instruction sets of one of them."""
     place = f"{platform.machine()} {distribution()}"
     if any(flag.endswith(_FOR_THIS_CPU) for flag in spec.flags):
-        from octavo.host.facts import cpu_model
-
-        place += f" {cpu_model()}"
+        place += f" {cpu_model(proc)} {' '.join(sorted(cpu_flags(read(proc / 'cpuinfo'))))}"
     return place

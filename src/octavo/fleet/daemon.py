@@ -75,6 +75,7 @@ def start(name: str, *words: str) -> int:
                     f"{one_line(' '.join(words))}; stop it first: octavo fleet stop"
                 )
             return there.pid
+        logged = _size_of_log(name)
         reader, writer = os.pipe()
         with os.fdopen(reader) as told:
             try:
@@ -84,7 +85,7 @@ def start(name: str, *words: str) -> int:
             pid = told.readline().strip()
         first.wait()
         if not pid:
-            raise HostError(f"the {name} did not start: {_last_words(name)}")
+            raise HostError(f"the {name} did not start: {_last_words(name, logged)}")
         return int(pid)
 
 
@@ -102,7 +103,8 @@ def _alone(name: str) -> Generator[None, None, None]:
 def _launch(name: str, writer: int, words: Sequence[str]) -> "subprocess.Popen[bytes]":
     # Without -I the environment may say where Octavo is, but the current directory is never searched (-P).
     python = [sys.executable, "-I" if sys.flags.isolated else "-P"]
-    log = os.open(_log(name), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    # Appended to: a worker that has died is started again at once, and says here why it died.
+    log = os.open(_log(name), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         return subprocess.Popen(
             [*python, "-m", "octavo.fleet.daemon", name, str(writer), *words],
@@ -198,9 +200,17 @@ def _log(name: str) -> Path:
     return directory() / f"{name}.log"
 
 
-def _last_words(name: str) -> str:
+def _size_of_log(name: str) -> int:
+    with suppress(OSError):
+        return _log(name).stat().st_size
+    return 0
+
+
+def _last_words(name: str, logged: int) -> str:
+    """The last line of the log behind the bytes that were there before."""
     try:
-        lines = read_tail(_log(name)).strip().splitlines()
+        new = max(0, _size_of_log(name) - logged)
+        lines = read_tail(_log(name), min(new, _KEPT_OF_LOG)).strip().splitlines()
     except OSError:
         lines = []
     return lines[-1] if lines else "no output"

@@ -302,6 +302,8 @@ class DaskHosts:
                 self._events.put(Refused(ended.host, _reason(error)))
             else:  # either the host or the connection failed: the next look shows which
                 self._broken.add(ended.seen.identity)
+        except workshop.NotBegun:  # a worker started anew at the same address took the task: the next look has it begin
+            self._broken.add(ended.seen.identity)
         except Exception as error:
             self._events.put(Refused(ended.host, _reason(error)))
 

@@ -1,9 +1,11 @@
 """Starting and stopping a fleet: the scheduler on this machine, a worker on every host of the file."""
 
+import fcntl
 import json
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,33 @@ def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
     return found
 
 
+@contextmanager
+def used() -> Generator[None, None, None]:
+    """Marks the fleet as used by this process, which starts what ends of it again; several may use it."""
+    lock = _used_file()
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(lock)
+
+
+def is_used() -> bool:
+    """Whether a run on this machine uses the fleet."""
+    lock = _used_file()
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _used_file() -> int:
+    return os.open(certificates.directory() / "used.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
 def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
     """Starts the scheduler, unless it is running, and the hosts' workers. Returns whether the scheduler is new.
 
@@ -166,7 +195,13 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
 
 
 def stop(fleet: FleetFile) -> dict[str, str]:
-    """Stops the workers, which restores their hosts' settings, and the scheduler. Returns the errors by host."""
+    """Stops the workers, which restores their hosts' settings, and the scheduler. Returns the errors by host. Raises
+    UsageError while a run uses them."""
+    if is_used():
+        raise UsageError(
+            "a run uses the fleet, and would start it again; end that run first (Ctrl-C), then try again: "
+            "octavo fleet stop"
+        )
     failed = _stop_workers(fleet)
     stop_scheduler()
     return failed

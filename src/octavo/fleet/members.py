@@ -59,8 +59,8 @@ class Asked:
 class Member:
     """A host in this run. `round`: the last round that it has finished, or that the others finished without it.
 
-    `since`: since when it has been away. `failing`: it was lost and has not been ready since, however often it has come
-    back meanwhile.
+    `since`: since when it has been away. `failing`: it was lost and has delivered nothing since, however often it has
+    come back meanwhile. `expected`: the others wait for it.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Messages between the coordinator and a host: orders to measure, and their results."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from octavo.host.journal import Journal
@@ -39,6 +39,10 @@ class RunOrder:
     def seed_of_host(self) -> int:
         """See `seed_of_host`."""
         return seed_of_host(self.seed, self.number)
+
+    def is_same(self, other: "RunOrder") -> bool:
+        """Whether the other order is this one again. Its room may differ: the coordinator learns it from the host."""
+        return replace(self, room=other.room) == other
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,17 +68,17 @@ class FleetRounds:
         self.trials = list(trials)
         self._by_host: dict[int, list[TrialRecord]] = {}
         self._sort(self.trials)
-        self._started = clock.now()
+        now = clock.now()
         self._used_before = seconds_measured(self.trials)
+        self._measuring_since: float | None = None
         self._members = {
-            name: Member(name, number, round=self._rounds_before(number), since=self._started)
-            for name, number in numbers.items()
+            name: Member(name, number, round=self._rounds_before(number), since=now) for name, number in numbers.items()
         }
         self._complete = self._complete_now()
         self._open: tuple[int, frozenset[str]] | None = None
         self._lost = GivenUpCells(run, cells, notify)
         self._reported_round = 0
-        self._stored = self._held = self._started
+        self._stored = self._held = now
         self._happened = False
         self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
@@ -188,7 +188,10 @@ class FleetRounds:
         # When a finished run is continued the host no longer has its outbox: send it a list of what it has measured.
         done = tuple(_outline(one) for one in self._trials_of(host) if one.round == number) if part is None else ()
         order = PartOrder(self._run, number, tuple(cell.id for cell in cells), self.have(host.name), part, done)
-        host.asked.append(Asked(order, cells, self._clock.now()))
+        now = self._clock.now()
+        if self._measuring_since is None:
+            self._measuring_since = now
+        host.asked.append(Asked(order, cells, now))
         self._hosts.measure(host.name, order)
 
     def _next_part(self, host: Member, number: int) -> tuple[list[Cell], Ending | None]:
@@ -254,8 +257,10 @@ class FleetRounds:
         if not self._trials_of(host):
             self._store_received()
         mine = self._trials_of(host)
-        if not mine and host.asked:
-            return None
+        if not mine:
+            if host.asked:
+                return None
+            mine = max(self._by_host.values(), key=len, default=mine)  # it joins late: as long as another host takes
         now = self._clock.now()
         ahead = sum(
             max(0.0, sum(seconds_of(one.cells, mine).values()) - (now - one.since if place == 0 else 0.0))
@@ -271,7 +276,9 @@ class FleetRounds:
             self._by_host.setdefault(host_of_part(trial.part), []).append(trial)
 
     def _used(self) -> float:
-        return self._used_before + self._clock.now() - self._started
+        """The part of the budget that is used, in seconds. Builds, and waiting for the hosts, are not part of it."""
+        since = self._measuring_since
+        return self._used_before + (0.0 if since is None else self._clock.now() - since)
 
     # ── events ──
 
@@ -309,9 +316,8 @@ class FleetRounds:
                 if why := self._crew.began(host.name, event.report):
                     self._refuse(host, why)
                 else:
-                    if not host.expected:  # the others went on while it prepared
-                        host.round = max(host.round, self._complete_now())
-                    host.state, host.cannot, host.expected, host.failing = "ready", event.report.cannot, True, False
+                    host.state, host.cannot = "ready", event.report.cannot
+                    self._expect_unless_failing(host)
             case Delivered():
                 self._delivered(host, event)
             case Refused():
@@ -329,11 +335,19 @@ class FleetRounds:
     def _delivered(self, host: Member, event: Delivered) -> None:
         if not self._received.add(event):
             return  # an earlier one was lost: the host will appear as new, and be asked again
+        host.failing = False
+        self._expect_unless_failing(host)
         host.asked = [one for one in host.asked if one.order is not event.order]
         if host.asked:
             host.asked[0].since = self._clock.now()
         if event.order is not None and event.order.part is None:
             host.round = max(host.round, event.order.round)
+
+    def _expect_unless_failing(self, host: Member) -> None:
+        """Has the others wait for a host that takes part; not for one that may be lost again whenever it measures."""
+        if not host.expected:  # the others went on without it
+            host.round = max(host.round, self._complete_now())
+            host.expected = not host.failing
 
     def _forget(self, host: Member) -> None:
         """Drops the host's pending orders, which will not be answered. Repetitions among them are queued again."""
@@ -353,7 +367,7 @@ class FleetRounds:
                 self._drop_late(host)
 
     def _drop_late(self, host: Member) -> None:
-        """Goes on without a host that is away, if it was lost too long ago and has not been ready since."""
+        """Goes on without a host that is away, if it was lost too long ago and has delivered nothing since."""
         if host.expected and self._clock.now() - host.since > self._patience:
             host.expected = False
             self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))

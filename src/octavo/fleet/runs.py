@@ -93,14 +93,18 @@ def _opened(target: FleetTarget, prepare: Prepare, notify: Notify) -> Generator[
         return
     fleet = read_fleet(target.file)
     address = launch.scheduler_of(fleet)
-    new = launch.start(fleet, lambda line: notify(Notice(line)))
+    new = False
     try:
-        with closing(DaskHosts(address, lambda: _revive(address))) as hosts, _kept_up(fleet, hosts):
-            names = tuple(host.name for host in fleet.hosts)
-            classes = launch.classes_of(fleet.hosts)
-            yield FleetChoice(hosts, names, fleet.patience, prepare, classes, target.option)
+        with launch.used():
+            new = launch.start(fleet, lambda line: notify(Notice(line)))
+            with closing(DaskHosts(address, lambda: _revive(address))) as hosts, _kept_up(fleet, hosts):
+                names = tuple(host.name for host in fleet.hosts)
+                classes = launch.classes_of(fleet.hosts)
+                yield FleetChoice(hosts, names, fleet.patience, prepare, classes, target.option)
     finally:
-        if new:
+        if new and launch.is_used():
+            notify(Notice("the fleet is left running, because another run uses it; octavo fleet stop stops it"))
+        elif new:
             for name, problem in launch.stop(fleet).items():
                 notify(Notice(f"{name}: {problem}; run octavo host restore on it"))
 

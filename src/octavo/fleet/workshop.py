@@ -8,6 +8,7 @@ after the other, as it does in `octavo run`: a signal interrupts it, and it cont
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -43,6 +44,10 @@ _FORGOTTEN_AFTER = 600.0
 def parcels() -> Path:
     """The directory of builds that are being sent or received (`fleet.transfer`)."""
     return octavo_home() / "fleet" / "parcels"
+
+
+class NotBegun(HostError):
+    """This host has not begun the run, or no longer has it: it has to be asked to begin."""
 
 
 class Workshop:
@@ -161,8 +166,8 @@ class WorkQueue:
 
     def __init__(self) -> None:
         self.workshop: Workshop | None = None
-        # How often a coordinator has asked this host to prepare.
-        self.begun = 0
+        # How often this host was asked to begin with each run.
+        self.begun = Counter[str]()
         self._queue: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
         self._lock = Lock()
         self._serving = False
@@ -223,7 +228,7 @@ BENCH = WorkQueue()
 
 def begin(order: RunOrder) -> Report:
     """A task: prepares this host for a run unless it is prepared. Raises OctavoError when it cannot."""
-    BENCH.begun += 1
+    BENCH.begun[order.run] += 1
     return BENCH.do(lambda: _begin(order))
 
 
@@ -251,13 +256,13 @@ def leave(run: str) -> None:
     """Runs at once in Dask's own thread, not as a task: the run is over, and the coordinator no longer waits for a
     trial or a preparation that is going on here. The host's settings are restored after that; trials that were not
     delivered stay in the outbox."""
-    begun, workshop = BENCH.begun, BENCH.workshop
+    begun, workshop = BENCH.begun[run], BENCH.workshop
     if workshop is not None and workshop.order.run == run:
         workshop.open, workshop.left = frozenset(), True
 
     def put_back() -> None:
         now = BENCH.workshop
-        if now is not None and now.order.run == run and BENCH.begun == begun:  # not if asked to begin again
+        if now is not None and now.order.run == run and BENCH.begun[run] == begun:  # not if asked to begin again
             BENCH.close()
 
     BENCH.later(put_back)
@@ -285,9 +290,9 @@ def finish(run: str, have: dict[str, int]) -> Delivery | None:
 
 def _begin(order: RunOrder) -> Report:
     now = BENCH.workshop
-    if now is not None and now.order.run != order.run:
-        if time.monotonic() - now.asked < _FORGOTTEN_AFTER:
-            raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that ends")
+    if now is not None and now.order.run != order.run and time.monotonic() - now.asked < _FORGOTTEN_AFTER:
+        raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that ends")
+    if now is not None and not now.order.is_same(order):
         BENCH.close()
         now = None
     if now is None:
@@ -298,5 +303,5 @@ def _begin(order: RunOrder) -> Report:
 
 def _workshop(run: str) -> Workshop:
     if BENCH.workshop is None or BENCH.workshop.order.run != run:
-        raise HostError(f"this host has not started {run}")
+        raise NotBegun(f"this host has not started {run}")
     return BENCH.workshop

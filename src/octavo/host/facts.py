@@ -26,12 +26,19 @@ def host_facts(path: Path) -> dict[str, Any]:
     }
 
 
-def cpu_model() -> str:
-    """The CPU as /proc/cpuinfo names it."""
-    for line in lines(Path("/proc/cpuinfo")):
+def cpu_model(proc: Path = Path("/proc")) -> str:
+    """The CPU as /proc/cpuinfo names it. A 64-bit Arm kernel has no names, only the numbers of maker and design
+    (arch/arm64/kernel/cpuinfo.c)."""
+    found: dict[str, str] = {}
+    for line in lines(proc / "cpuinfo"):
         name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model", "cpu model"):
-            return value.strip()
+        found.setdefault(name.strip(), value.strip())
+    for name in ("model name", "Model", "cpu model", "cpu"):
+        if name in found:
+            return found[name]
+    if "CPU part" in found:
+        numbers = (f"{what} {found.get(f'CPU {what}', 'unknown')}" for what in ("implementer", "part", "variant"))
+        return f"Arm {', '.join(numbers)}"
     return platform.processor() or "unknown"
 
 

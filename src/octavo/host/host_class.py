@@ -18,21 +18,24 @@ def host_class(path: Path, sys: Path = Path("/sys")) -> str:
     """The class of this host, with the disk under an existing path: such as `x86_64-4kB-nvme`.
 
     A disk is nvme, virtio or xen by its name, else ssd or hdd as it reports, and virtual if a hypervisor reports that
-    it rotates, whatever is below it; `none` if there is no single disk (tmpfs, NFS, several disks).
+    it rotates, whatever is below it. A volume of LVM, md or dm-crypt is what its disk is. `none` if there is no single
+    disk (tmpfs, NFS, several disks).
     """
     page = format_size(os.sysconf("SC_PAGE_SIZE"))
     return f"{platform.machine()}-{page}-{_device(device_under(path, sys))}"
 
 
 def _device(device: Path | None) -> str:
-    if device is None:
+    disks = [] if device is None else disks_below(device)
+    if len(disks) != 1:
         return "none"
+    (disk,) = disks
     for prefix, bus in _BUSES:
-        if device.name.startswith(prefix):
+        if disk.name.startswith(prefix):
             return bus
-    turns = rotates(device)
+    turns = rotates(disk)
     if turns is None:
-        return _VIRTUAL if any(map(is_virtual, disks_below(device))) else "none"
+        return _VIRTUAL if is_virtual(disk) else "none"
     return "hdd" if turns else "ssd"
 
 

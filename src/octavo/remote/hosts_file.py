@@ -22,6 +22,7 @@
 A key that a host lacks is taken from the defaults. The file has no passwords: ssh uses its agent and its keys.
 """
 
+import ipaddress
 import os
 import re
 import shlex
@@ -93,6 +94,8 @@ def parse_fleet(text: str, origin: Path) -> FleetFile:
     scheduler = table.get("scheduler")
     if scheduler is not None:
         scheduler = _endpoint(scheduler, f"{what}: scheduler")
+        if _is_any(scheduler):
+            raise UsageError(f"{what}: scheduler = {scheduler!r}: write the address at which the hosts reach it")
     try:
         patience = parse_duration(_text(table.get("patience", "10min"), f"{what}: patience"))
     except UsageError as error:
@@ -209,6 +212,14 @@ def _endpoint(value: Any, what: str) -> str:
     if not colon or not _ADDRESS.fullmatch(address.strip("[]")) or not 1 <= number <= 65535:
         raise UsageError(f"{what} = {_cut(value)}: write an address and a port, such as 10.0.0.1:8786")
     return value
+
+
+def _is_any(endpoint: str) -> bool:
+    """Whether it is the address that means all of a machine's own: a host would look for it on itself."""
+    try:
+        return ipaddress.ip_address(endpoint.rpartition(":")[0].strip("[]")).is_unspecified
+    except ValueError:  # a name
+        return False
 
 
 def _words(value: Any, what: str) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def ensure(
         archive.fetch(wanted, download)
         tell("making the image")
         digests = _make(work, download, journal, kernel.file if kernel else None, own_kernel, content)
-        _check_page(work / OUTPUT / "config", page)
+        _check_page(work / OUTPUT / "config", machine, page)
         manifest = {
             "machine": machine.name,
             "kernel_page": page,
@@ -102,12 +102,14 @@ def _make(
     return copy_out(tree, OUTPUT, work / OUTPUT, account)
 
 
-def _check_page(configuration: Path, page: str) -> None:
-    """Raises OctavoError when the kernel's own configuration says another page. x86-64 before 6.9 says none."""
+def _check_page(configuration: Path, machine: Machine, page: str) -> None:
+    """Raises OctavoError when the kernel's own configuration says another page. x86-64 before 6.9 says none, and has
+    4 kB."""
     with configuration.open(errors="replace") as file:
         match = _PAGE_CONFIGURATION.search(file.read(_MOST_TEXT))
-    if match and f"{match[1] or match[2]}kB" != page:
-        raise OctavoError(f"the kernel has pages of {match[1] or match[2]} kB and not of {page}")
+    own = (match[1] or match[2]) if match else "4" if machine.name == "x86-64" else None
+    if own is not None and f"{own}kB" != page:
+        raise OctavoError(f"the kernel has pages of {own} kB and not of {page}")
 
 
 def _guest() -> str:

@@ -46,10 +46,19 @@ def pack(entries: Iterable[Entry]) -> bytes:
 
 
 def modules_in(tree: Path) -> dict[str, Path]:
-    """The kernel's modules below a directory by their name, in which - is _ (modprobe(8))."""
+    """The kernel's modules below a directory by their name, in which - is _ (modprobe(8)).
+
+    Raises OctavoError when they are compressed otherwise than with xz: without them, as if they were built into the
+    kernel, the machine would not find its disks.
+    """
     found: dict[str, Path] = {}
     for path in sorted(tree.rglob("*.ko*")):
         name, _, kind = path.name.partition(".ko")
+        if kind in (".gz", ".zst"):
+            raise OctavoError(
+                f"{path.name}: the kernel's modules may be compressed with xz or not at all; build it with "
+                "CONFIG_MODULE_COMPRESS_XZ or CONFIG_MODULE_COMPRESS_NONE"
+            )
         if kind in ("", ".xz"):
             found[name.replace("-", "_")] = path
     return found

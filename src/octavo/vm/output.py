@@ -3,12 +3,14 @@
 import re
 from dataclasses import dataclass
 
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError
 from octavo.text import one_line, printable
 
 # The console ends with what went wrong, if anything did.
 _LAST_LINES = 3
 _LONGEST_LINE = 300
+# A disk of the host with fewer bytes free is full.
+_FULL = 1024**2
 _PANIC = re.compile(r"Kernel panic - not syncing: [^\n]{0,200}|octavo-guest: [^\n]{0,200}|Out of memory: [^\n]{0,200}")
 
 
@@ -30,11 +32,16 @@ def outcome(written: str, word: str, console: str = "") -> Outcome | None:
     return Outcome(printable(text), int(match[1]), console)
 
 
-def why_not(console: str, returncode: int, limit: float, elapsed: float) -> OctavoError:
-    """Why a machine ended before its command did: its time (`limit`, of which `elapsed` seconds were used), a kill from
-    outside, qemu's own complaint, or the console's last words."""
+def why_not(console: str, returncode: int, limit: float, elapsed: float, free: int) -> OctavoError:
+    """Why a machine ended before its command did: its time (`limit`, of which `elapsed` seconds were used), a full disk
+    of the host (`free` bytes), a kill from outside, qemu's own complaint, or the console's last words."""
     # timeout(1): 137 is a KILL that it sent at its end, or that somebody else sent before.
     if returncode == 124 or (returncode == 137 and elapsed >= limit):
+        if free < _FULL:  # qemu stops a machine whose data disk cannot grow, and waits (qemu(1), werror=enospc)
+            return HostError(
+                f"OCTAVO_HOME has no space left for the machine's data disk, and the machine waited until it was ended "
+                f"after {limit:.0f} s; free some, for example with octavo cache rm"
+            )
         return OctavoError(
             f"the machine was ended after {limit:.0f} s; give it more with --timeout{_last_output(console)}"
         )

@@ -87,8 +87,8 @@ def run(
         )
         found = output.outcome(finished.stdout, word, finished.stderr)
         if found is None:
-            elapsed = time.monotonic() - started
-            raise output.why_not(finished.stderr, finished.returncode, limits.seconds, elapsed)
+            elapsed, free = time.monotonic() - started, shutil.disk_usage(tree).free
+            raise output.why_not(finished.stderr, finished.returncode, limits.seconds, elapsed, free)
         return found
     finally:
         if trees.remove(work):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from octavo.errors import HostError
-from octavo.fleet import certificates, daemon
+from octavo.errors import HostError, UsageError
+from octavo.fleet import certificates, daemon, launch
 from octavo.fleet.launch import start, start_scheduler
 from octavo.host.journal import Journal
 from octavo.remote.hosts_file import FleetFile, RemoteHost
@@ -72,6 +72,16 @@ def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
         start_scheduler("nowhere")
 
 
+def test_the_log_keeps_what_an_earlier_one_said(own_home: Path) -> None:
+    """A worker that dies is started again within seconds: why it had died was lost with its log."""
+    certificates.make_authority()
+    for address in ("nowhere", "elsewhere"):
+        with pytest.raises(HostError, match=f"the scheduler did not start: octavo: {address}: write an address"):
+            start_scheduler(address)
+    log = (own_home / "fleet/scheduler.log").read_text()
+    assert -1 < log.find("nowhere") < log.find("elsewhere")
+
+
 def test_a_defect_in_it_is_told_too() -> None:
     with pytest.raises(HostError, match="the scheduler did not start: ValueError: not enough values to unpack"):
         daemon.start(daemon.SCHEDULER)  # without the address on which it listens
@@ -125,3 +135,18 @@ def test_a_fleet_of_which_no_host_can_be_started_leaves_no_scheduler(own_home: P
     with pytest.raises(HostError):
         start(FleetFile((host,), _LISTEN, 10.0), lambda _: None)
     assert daemon.running(daemon.SCHEDULER) is not None
+
+
+def test_a_fleet_that_a_run_uses_is_not_stopped(own_home: Path) -> None:
+    """The run started it again within seconds, after octavo fleet stop had said that it was stopped."""
+    fleet = FleetFile((answering(own_home, "good", 0),), _LISTEN, 10.0)
+    certificates.make_authority()
+    with launch.used():
+        start(fleet, lambda _: None)
+        with launch.used(), pytest.raises(UsageError, match="a run uses the fleet"):
+            launch.stop(fleet)
+        assert asked(own_home, "good") == ["start"]
+        assert daemon.running(daemon.SCHEDULER) is not None
+    assert launch.stop(fleet) == {}
+    assert asked(own_home, "good") == ["start", "stop"]
+    assert daemon.running(daemon.SCHEDULER) is None

@@ -14,8 +14,9 @@ import pytest
 from octavo.errors import HostError
 from octavo.fleet import dask_hosts
 from octavo.fleet.dask_hosts import DaskHosts
-from octavo.fleet.events import Came, Refused
+from octavo.fleet.events import Came, Left, Refused
 from octavo.fleet.orders import Delivery
+from octavo.fleet.workshop import NotBegun
 
 _dask: Any = distributed  # its types are partly unknown
 
@@ -26,6 +27,10 @@ def full(*_: Any) -> None:
 
 def late(*_: Any) -> None:
     raise TimeoutError("the source did not answer")
+
+
+def not_begun(_: object) -> None:
+    raise NotBegun("this host has not started the run")
 
 
 _TRIAL_ENDED = threading.Event()
@@ -60,7 +65,9 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskHosts]:
 
         monkeypatch.setattr(dask_hosts, "connect", connect)
         found = DaskHosts(
-            "127.0.0.1:8786", tasks=SimpleNamespace(begin=full, finish=finish, leave=leave), secured=object()
+            "127.0.0.1:8786",
+            tasks=SimpleNamespace(begin=full, measure=not_begun, finish=finish, leave=leave),
+            secured=object(),
         )
         found.look()
         yield found
@@ -75,6 +82,15 @@ def test_a_host_whose_disk_is_full_is_there_and_refuses(hosts: DaskHosts) -> Non
     hosts.begin(order)
     assert hosts.next_event(10) == Refused(host, "OSError: [Errno 28] No space left on device")
     assert hosts.present() == {host}
+
+
+def test_a_host_whose_worker_was_started_anew_is_asked_to_begin(hosts: DaskHosts) -> None:
+    """A worker that had begun no run took the task of its predecessor at the same address: it was left out for good."""
+    (host,) = hosts.present()
+    order: Any = SimpleNamespace()
+    assert hosts.next_event(10) == Came(host)
+    hosts.measure(host, order)
+    assert [hosts.next_event(10), hosts.next_event(10)] == [Left(host), Came(host)]
 
 
 def test_an_answer_that_is_a_timeout_of_the_task_is_not_waited_for(hosts: DaskHosts) -> None:

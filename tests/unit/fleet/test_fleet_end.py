@@ -110,3 +110,15 @@ def test_hosts_get_the_plan_of_an_extended_run(hosts: Hosts) -> None:
     with suppress(Interrupted):  # unless all cells are decided
         resume_fleet_run(identifier, choice(hosts), lambda _: None, budget="1h")
     assert hosts.orders[-1].plan["budget"] == "1h"
+
+
+def test_a_host_that_still_has_a_run_that_is_resumed_is_asked_for_the_same(hosts: Hosts) -> None:
+    """Otherwise it would release its huge pages, which are hard to get back."""
+    hosts.raises = KeyboardInterrupt()
+    with pytest.raises(Interrupted):
+        run(hosts)
+    (identifier,) = {order.run for order in hosts.orders}
+    hosts.events, hosts.raises = deque([Came("a")]), None
+    resume_fleet_run(identifier, choice(hosts), lambda _: None)
+    first, again = hosts.orders
+    assert (first.room, again.room) == (None, 0) and first.is_same(again)

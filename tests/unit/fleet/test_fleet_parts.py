@@ -272,6 +272,7 @@ def test_the_file_names_the_scheduler_and_how_long_a_host_is_waited_for() -> Non
     text = '[fleet]\nscheduler = "10.0.0.1:8786"\npatience = "2min"\n[[host]]\nname = "a"\nlisten = "10.0.0.7:8790"'
     fleet = parse_fleet(text, Path("hosts.toml"))
     assert (fleet.scheduler, fleet.patience, fleet.hosts[0].listen) == ("10.0.0.1:8786", 120.0, "10.0.0.7:8790")
-    for wrong in ("scheduler = 'x'", "scheduler = 'a:0'", "patience = 'soon'", "port = 1"):
+    anywhere = ("scheduler = '0.0.0.0:8786'", "scheduler = '[::]:8786'")
+    for wrong in ("scheduler = 'x'", "scheduler = 'a:0'", *anywhere, "patience = 'soon'", "port = 1"):
         with pytest.raises(UsageError, match="fleet"):
             parse_fleet(f"[fleet]\n{wrong}\n[[host]]\nname = 'a'", Path("hosts.toml"))

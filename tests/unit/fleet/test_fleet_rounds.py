@@ -400,6 +400,41 @@ def test_cells_that_only_a_lost_host_can_run_do_not_keep_the_run_going() -> None
         fleet.work()
 
 
+def test_builds_and_waiting_for_the_hosts_are_not_part_of_the_budget() -> None:
+    """A budget of 10 minutes ended after the first round where the hosts' builds took longer."""
+    fleet = Fleet("a", "b")
+    fleet.plan = PLAN.model_copy(update={"budget": "10m"})
+    fleet.decided_after = 3
+    begin = fleet.hosts.begin
+
+    def builds(numbers: Mapping[str, int]) -> None:
+        fleet.hosts.time += 3600
+        begin(numbers)
+
+    fleet.hosts.begin = builds
+    rounds = fleet.rounds()
+    fleet.hosts.time += 3600  # builds for several hosts are made before
+    assert rounds.work().ending == "decided"
+    assert next(event.seconds_left for event in fleet.told if isinstance(event, RoundStarted)) == 600
+
+
+def test_a_host_that_joins_at_the_end_of_the_budget_begins_no_round() -> None:
+    """It had no trials to estimate from, and its round was taken to need no time."""
+    fleet = Fleet("a")
+    fleet.hosts.outbox["b"] = []
+    fleet.plan = PLAN.model_copy(update={"budget": f"{3 * len(CELLS) + 1}s"})
+    ask = fleet.hosts.measure
+
+    def measure(host: str, order: PartOrder) -> None:
+        ask(host, order)
+        if order.round == 1:
+            fleet.hosts.events.append(Came("b"))
+
+    fleet.hosts.measure = measure
+    assert fleet.work().ending == "budget"
+    assert sorted(fleet.places()) == whole(1, rounds=3)
+
+
 def test_a_clock_that_is_off_is_corrected_and_told() -> None:
     fleet = Fleet("a", "b")
     fleet.hosts.ahead = {"b": 600.0}

@@ -5,7 +5,7 @@
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.fleet import workshop
+from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.workshop import WorkQueue, Workshop
 
 
@@ -63,8 +64,11 @@ def bench(monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> Iterator[WorkQue
     found.close()
 
 
-def order(run: str) -> Any:
-    return SimpleNamespace(run=run, host="a")
+_PREPARE: Any = object()
+
+
+def order(run: str) -> RunOrder:
+    return RunOrder(run, {"budget": None}, (), 7, "a", 1, "digest", _PREPARE)
 
 
 def test_a_host_that_waits_stays_its_runs_as_long_as_that_goes_on(bench: WorkQueue, clock: FakeClock) -> None:
@@ -91,6 +95,30 @@ def test_a_run_that_is_heard_of_no_more_gives_way(bench: WorkQueue, clock: FakeC
     workshop.begin(order("two"))
     assert first.closed.is_set()
     assert bench.workshop is not None and bench.workshop.order.run == "two"
+
+
+def test_a_run_that_is_resumed_with_another_plan_or_another_octavo_begins_anew(bench: WorkQueue) -> None:
+    """A host that its killed coordinator had left measured on with the earlier plan, and with the earlier Octavo."""
+    workshop.begin(order("one"))
+    for change in ({"plan": {"budget": "1h"}}, {"octavo": "another"}):
+        before: Any = bench.workshop
+        workshop.begin(replace(before.order, **change))
+        now: Any = bench.workshop
+        assert before.closed.is_set() and not now.closed.is_set()
+
+
+def test_a_host_that_comes_back_keeps_its_run(bench: WorkQueue) -> None:
+    """The coordinator has learnt its room meanwhile."""
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    workshop.begin(replace(order("one"), room=2**30))
+    assert bench.workshop is first and not first.closed.is_set()
+
+
+def test_a_host_that_has_not_begun_says_so(bench: WorkQueue) -> None:
+    workshop.begin(order("one"))
+    with pytest.raises(workshop.NotBegun, match="has not started two"):
+        workshop.measure(PartOrder("two", 1, (), {}))
 
 
 @contextmanager
@@ -188,6 +216,23 @@ def test_a_run_that_goes_on_before_the_trial_has_ended_keeps_its_host(
         put_back()
     assert bench.workshop is first
     assert not first.closed.is_set()
+
+
+def test_another_run_that_begins_before_the_trial_has_ended_gets_the_host(bench: WorkQueue) -> None:
+    """It was refused, and the host kept the settings of the run that had left it."""
+    workshop.begin(order("one"))
+    first: Any = bench.workshop
+    with serving(bench):
+        with in_a_trial(bench) as end_trial:
+            workshop.leave("one")
+            thread = threading.Thread(target=workshop.begin, args=(order("two"),))
+            thread.start()
+            while not bench.begun["two"]:
+                threading.Event().wait(0.001)
+            end_trial()
+        thread.join()
+        assert first.closed.is_set()
+        assert bench.workshop is not None and bench.workshop.order.run == "two"
 
 
 def test_a_host_whose_trials_cannot_be_read_is_put_back(bench: WorkQueue) -> None:
