@@ -24,6 +24,7 @@ from octavo.observation import Observation
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 from octavo.series import Series
+from octavo.store import address as address_module
 from octavo.store.address import ServerAddress, server_address
 from octavo.store.kept_trials import KeptTrials, new_identity
 from octavo.store.listing import list_runs
@@ -287,12 +288,10 @@ def test_what_sqlalchemy_knows_has_no_password(store: Store) -> None:
     assert engine.url.render_as_string(hide_password=False) == "postgresql+psycopg://"
 
 
-def test_a_locked_table_is_named(store: Store, address: ServerAddress) -> None:
+def test_a_locked_table_is_named(store: Store, address: ServerAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     add_run(store, "one")
-    quick = ServerAddress(
-        address.shown, {**address.parameters, "options": f"{address.parameters['options']} -clock_timeout=50ms"}
-    )
-    with closing(Store.open(quick)) as waiting, closing(psycopg.connect(**address.parameters)) as other:
+    monkeypatch.setitem(address_module._SETTINGS, "lock_timeout", "50ms")  # pyright: ignore[reportPrivateUsage]
+    with closing(Store.open(address)) as waiting, closing(psycopg.connect(**address.parameters)) as other:
         other.execute("LOCK TABLE trial")
         with pytest.raises(HostError, match="another session has held a table"):
             waiting.add_trial("one", a_trial())

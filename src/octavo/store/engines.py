@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 from octavo.home import make_directory, make_private_file
 from octavo.store.address import ServerAddress, StoreAddress
 from octavo.store.claim import NAMESPACE
-from octavo.store.listing import READ_ONLY, connect_to_read
+from octavo.store.listing import connect_to_read
 
 _PATIENCE = 60.0  # for others that hold the file; seconds
 
@@ -50,18 +50,18 @@ def _log_ahead(connection: Any) -> None:
 def engine_to_read(store: StoreAddress) -> Engine:
     """An engine that changes nothing; a read-only role, or a disk that cannot be written, is enough."""
     if isinstance(store, ServerAddress):
-        return _of_server(store, READ_ONLY)
+        return _of_server(store, read_only=True)
     return create_engine("sqlite://", creator=lambda: connect_to_read(store), poolclass=NullPool)
 
 
-def _of_server(address: ServerAddress, options: str = "") -> Engine:
+def _of_server(address: ServerAddress, *, read_only: bool = False) -> Engine:
     """The parameters go to libpq alone: SQLAlchemy shows the URL that it knows.
 
     A connection is tried before it is used, so that a server that was restarted in between is not even noticed.
     """
     return create_engine(
         "postgresql+psycopg://",
-        creator=lambda: address.connect(options),
+        creator=lambda: address.connect(read_only=read_only),
         pool_size=1,
         pool_pre_ping=True,
     )
