@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -153,6 +154,17 @@ def test_a_claim_that_is_just_being_given_up_is_waited_for(store: Store, address
         store.claim("one")
         giving_up.join()
     assert store.run("one").status == "running"
+
+
+def test_a_claim_outlasts_the_servers_limit_of_idle_sessions(team: Server) -> None:
+    address = server_address(url(team, options="-csearch_path=idle -cidle_session_timeout=100ms"))
+    team.connection.execute("CREATE SCHEMA idle")
+    with closing(Store.open(address)) as coordinator:
+        add_run(coordinator, "one", status="running")
+        coordinator.claim("one")
+        with closing(address.connect(autocommit=True)) as limited:  # began later, so that it ends later
+            assert select.select([limited], [], [], 300.0)[0]
+        assert list_runs(address)[0]["status"] == "running"
 
 
 def test_a_trial_that_ends_while_the_server_is_down_arrives_later_once(
