@@ -115,6 +115,14 @@ class TestOnPostgreSQL(StoreContract):
     """Runs the same tests as on SQLite."""
 
 
+def test_a_database_without_a_place_for_all_characters_is_refused(team: Server) -> None:
+    team.connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    latin = server_address(url(team).replace("/octavo?", "/latin?"))
+    with pytest.raises(OctavoError, match=r"has the encoding LATIN1, .*; create one with ENCODING 'UTF8'"):
+        Store.open(latin)
+    assert list_runs(latin) == []
+
+
 def test_a_migrated_store_has_the_columns_of_a_new_one(store: Store, address: ServerAddress, sql: Sql) -> None:
     columns = (
         "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns "

@@ -88,6 +88,15 @@ def begin_to_make(connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({NAMESPACE}, 0)")
 
 
+def lacking_encoding(connection: Connection) -> str | None:
+    """The encoding of a database that has no place for some characters; None for one that takes all. SQL_ASCII converts
+    nothing, so that it keeps our UTF-8."""
+    if is_sqlite(connection):
+        return None
+    encoding = str(connection.exec_driver_sql("SHOW server_encoding").scalar_one())
+    return None if encoding in ("UTF8", "SQL_ASCII") else encoding
+
+
 def driver_error(error: Exception) -> Exception:
     """The driver's error within SQLAlchemy's error."""
     original = getattr(error, "orig", None)
