@@ -152,6 +152,14 @@ def test_a_host_without_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise AssertionError("not reached")
 
 
+def test_a_device_limit_on_version_2_needs_the_memory_controller(unified: Path) -> None:
+    """Which the firmware of a Raspberry Pi turns off (cgroup_disable=memory)."""
+    plant(unified, {"cgroup.controllers": "cpuset cpu io pids\n"})
+    reason = block_limit.cannot_limit(unified)
+    assert reason is not None
+    assert "only with the cgroup controller memory" in reason
+
+
 def test_huge_pages_are_taken_off_the_memory_limit(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no(_levels: device.Levels) -> bool:
         return False
