@@ -109,6 +109,26 @@ def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
     assert [(one.what, "system.slice offers it" in one.line) for one in told] == [("left", True)]
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
+def test_a_group_that_goes_while_it_is_read_has_no_setting(
+    number: int, unified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a unit that systemd stops, or the children of another command."""
+    told: list[Undone] = []
+    read_text = Path.read_text
+
+    def gone(self: Path, *arguments: str) -> str:
+        if self.parent.name == "going":
+            raise OSError(number, os.strerror(number))
+        return read_text(self, *arguments)
+
+    with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
+        plant(unified, {"going/io.max": "", "going/cgroup.subtree_control": ""})
+        monkeypatch.setattr(Path, "read_text", gone)
+    assert "io" not in (unified / "cgroup.subtree_control").read_text().split()
+    assert told == []
+
+
 def test_a_root_with_processes_in_it_offers_no_controllers(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text = Path.write_text
 
