@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from octavo.observation import Observation
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 from octavo.series import Series
+from octavo.store import address as address_module
 from octavo.store.address import ServerAddress, server_address
 from octavo.store.kept_trials import KeptTrials, new_identity
 from octavo.store.listing import list_runs
@@ -113,6 +115,14 @@ class TestOnPostgreSQL(StoreContract):
     """Runs the same tests as on SQLite."""
 
 
+def test_a_database_without_a_place_for_all_characters_is_refused(team: Server) -> None:
+    team.connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    latin = server_address(url(team).replace("/octavo?", "/latin?"))
+    with pytest.raises(OctavoError, match=r"has the encoding LATIN1, .*; create one with ENCODING 'UTF8'"):
+        Store.open(latin)
+    assert list_runs(latin) == []
+
+
 def test_a_migrated_store_has_the_columns_of_a_new_one(store: Store, address: ServerAddress, sql: Sql) -> None:
     columns = (
         "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns "
@@ -152,6 +162,17 @@ def test_a_claim_that_is_just_being_given_up_is_waited_for(store: Store, address
         store.claim("one")
         giving_up.join()
     assert store.run("one").status == "running"
+
+
+def test_a_claim_outlasts_the_servers_limit_of_idle_sessions(team: Server) -> None:
+    address = server_address(url(team, options="-csearch_path=idle -cidle_session_timeout=100ms"))
+    team.connection.execute("CREATE SCHEMA idle")
+    with closing(Store.open(address)) as coordinator:
+        add_run(coordinator, "one", status="running")
+        coordinator.claim("one")
+        with closing(address.connect(autocommit=True)) as limited:  # began later, so that it ends later
+            assert select.select([limited], [], [], 300.0)[0]
+        assert list_runs(address)[0]["status"] == "running"
 
 
 def test_a_trial_that_ends_while_the_server_is_down_arrives_later_once(
@@ -287,12 +308,10 @@ def test_what_sqlalchemy_knows_has_no_password(store: Store) -> None:
     assert engine.url.render_as_string(hide_password=False) == "postgresql+psycopg://"
 
 
-def test_a_locked_table_is_named(store: Store, address: ServerAddress) -> None:
+def test_a_locked_table_is_named(store: Store, address: ServerAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     add_run(store, "one")
-    quick = ServerAddress(
-        address.shown, {**address.parameters, "options": f"{address.parameters['options']} -clock_timeout=50ms"}
-    )
-    with closing(Store.open(quick)) as waiting, closing(psycopg.connect(**address.parameters)) as other:
+    monkeypatch.setitem(address_module._SETTINGS, "lock_timeout", "50ms")  # pyright: ignore[reportPrivateUsage]
+    with closing(Store.open(address)) as waiting, closing(psycopg.connect(**address.parameters)) as other:
         other.execute("LOCK TABLE trial")
         with pytest.raises(HostError, match="another session has held a table"):
             waiting.add_trial("one", a_trial())

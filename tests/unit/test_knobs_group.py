@@ -109,6 +109,26 @@ def test_a_controller_that_a_group_offers_on_is_left(unified: Path) -> None:
     assert [(one.what, "system.slice offers it" in one.line) for one in told] == [("left", True)]
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
+def test_a_group_that_goes_while_it_is_read_has_no_setting(
+    number: int, unified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a unit that systemd stops, or the children of another command."""
+    told: list[Undone] = []
+    read_text = Path.read_text
+
+    def gone(self: Path, *arguments: str) -> str:
+        if self.parent.name == "going":
+            raise OSError(number, os.strerror(number))
+        return read_text(self, *arguments)
+
+    with Journal(told.append) as journal, cgroup.group("a", journal, io=True, root=unified):
+        plant(unified, {"going/io.max": "", "going/cgroup.subtree_control": ""})
+        monkeypatch.setattr(Path, "read_text", gone)
+    assert "io" not in (unified / "cgroup.subtree_control").read_text().split()
+    assert told == []
+
+
 def test_a_root_with_processes_in_it_offers_no_controllers(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text = Path.write_text
 
@@ -150,6 +170,14 @@ def test_a_host_without_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert block_limit.cannot_limit(tmp_path) == "this host has no cgroup controller for devices (blkio or io)"
     with Journal() as journal, pytest.raises(HostError), cgroup.group("a", journal, memory=2**20, root=tmp_path):
         raise AssertionError("not reached")
+
+
+def test_a_device_limit_on_version_2_needs_the_memory_controller(unified: Path) -> None:
+    """Which the firmware of a Raspberry Pi turns off (cgroup_disable=memory)."""
+    plant(unified, {"cgroup.controllers": "cpuset cpu io pids\n"})
+    reason = block_limit.cannot_limit(unified)
+    assert reason is not None
+    assert "only with the cgroup controller memory" in reason
 
 
 def test_huge_pages_are_taken_off_the_memory_limit(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,14 @@ def test_what_libpqs_variables_say_is_kept_when_they_are_forgotten(monkeypatch: 
     assert isinstance(first, ServerAddress)
     asked = first.parameters
     assert (asked["passfile"], asked["sslmode"], asked["password"]) == ("/x/pgpass", "verify-full", "hidden")
-    assert (asked["user"], asked["options"].split(" ")[0]) == ("me", "-csearch_path=team")
+    assert (asked["user"], asked["options"]) == ("me", "-csearch_path=team")
     assert str(first) == "postgresql://stores:5433/octavo"
     assert "hidden" not in repr(first)
+
+
+def test_a_connection_begins_with_no_options_of_ours() -> None:
+    """PgBouncer refuses them, also in session mode: "unsupported startup parameter"."""
+    assert "options" not in server_address("postgresql://me@h/d").parameters
 
 
 @pytest.mark.parametrize(("url", "variable"), [("postgresql:///", "team"), ("postgresql:///?service=team", "other")])

@@ -152,6 +152,14 @@ def test_a_role_without_a_right_hears_which_one(doing: str, way_out: str) -> Non
     assert way_out in str(found)
 
 
+def test_a_standby_is_not_a_matter_of_the_role() -> None:
+    standby = psycopg.errors.ReadOnlySqlTransaction("cannot execute INSERT in a read-only transaction")
+    found = explain(standby, ServerAddress("postgresql://here/octavo", {}), "the trial could not be stored")
+    assert isinstance(found, HostError)
+    assert "is not writable" in str(found)
+    assert "target_session_attrs=read-write" in str(found)
+
+
 def test_a_damaged_store_is_told_in_one_line(tmp_path: Path) -> None:
     whole = tmp_path / "whole.sqlite"
     with closing(Store.open(whole)) as store:

@@ -46,8 +46,12 @@ def cannot_limit(root: Path = cgroup.ROOT) -> str | None:
     """Why this host cannot limit a device, or None."""
     if os.geteuid() != 0:
         return "a device limit needs root"
-    if not _version_1(root) and cgroup.version_2("io", root) is None:
+    if _version_1(root):
+        return None
+    if cgroup.version_2("io", root) is None:
         return "this host has no cgroup controller for devices (blkio or io)"
+    if cgroup.version_2("memory", root) is None:  # by which writeback is charged to a group
+        return "a device limit holds for writes only with the cgroup controller memory, which this host has turned off"
     return None
 
 

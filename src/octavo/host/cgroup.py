@@ -5,6 +5,7 @@ another process has read, is not limited (kernel Documentation/admin-guide/cgrou
 """
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Generator
@@ -112,13 +113,23 @@ def undo_controller(entry: Entry) -> Undone | None:
         return None
     for name, unset in _UNSET[controller].items():
         for file in control.parent.glob(f"*/{name}"):
-            if file.read_text().strip() != unset:
+            if _of_a_group(file, unset) != unset:
                 return Undone("left", f"left {controller} in {control}: {file.parent} has its {name} set")
     for below in control.parent.glob("*/cgroup.subtree_control"):  # the kernel would refuse it
-        if controller in below.read_text().split():
+        if controller in _of_a_group(below, "").split():
             return Undone("left", f"left {controller} in {control}: {below.parent} offers it to its groups")
     control.write_text(f"-{controller}")
     return Undone("put back", f"took {controller} out of {control}")
+
+
+def _of_a_group(file: Path, gone: str) -> str:
+    """The text of a group's file, `gone` if the group has gone meanwhile (ENODEV for a file that is open by then)."""
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+        return gone
 
 
 def undo_group(entry: Entry) -> Undone | None:

@@ -34,11 +34,15 @@ class Disk:
 
 
 def disks(sys: Path = Path("/sys"), table: Path = _MOUNTS) -> list[Disk]:
-    """The disks in use. A filesystem that is mounted several times is listed once, at its first mount."""
+    """The disks in use. A filesystem that is mounted several times is listed once, at its first mount.
+
+    Hidden ones are the paths of an NVMe disk with several (nvme0c0n1 of nvme0n1; hidden in sysfs-block), which
+    nobody can open.
+    """
     at: dict[str, str] = {}
     for mount in mounts(table):
         at.setdefault(mount.device, shown(str(mount.target)))
-    return [_disk(device, at) for device in devices(sys)]
+    return [_disk(device, at) for device in devices(sys) if _text(device / "hidden") != "1"]
 
 
 def _disk(device: Path, at: dict[str, str]) -> Disk:

@@ -26,7 +26,10 @@ _SECRETS = {
     "password": "~/.pgpass or PGPASSFILE", "sslpassword": _SERVICE, "oauth_client_secret": _SERVICE,
     "scram_client_key": _SERVICE, "scram_server_key": _SERVICE,
 }  # fmt: skip
-_OPTIONS = "-c lock_timeout=60s -c client_min_messages=warning"
+# Set once a session has begun: PgBouncer refuses a connection that begins with such settings in its `options`.
+_SETTINGS = {"lock_timeout": "60s", "client_min_messages": "warning"}
+_SET = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)"
+_READ_ONLY = {"default_transaction_read_only": "on"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,19 @@ class ServerAddress:
     def __str__(self) -> str:
         return self.shown
 
-    def connect(self, options: str = "", *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
-        """A connection of its own; `options` are for the server's command line. Raises psycopg.Error."""
+    def connect(self, *, read_only: bool = False, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection of its own. Raises psycopg.Error."""
         import psycopg
 
-        settings: dict[str, Any] = {**self.parameters, "options": f"{self.parameters['options']} {options}".strip()}
-        return psycopg.connect(**settings, autocommit=autocommit)
+        connection = psycopg.connect(**self.parameters, autocommit=True)
+        try:
+            settings = {**_SETTINGS, **(_READ_ONLY if read_only else {})}
+            connection.execute(_SET, (list(settings), list(settings.values())))
+            connection.autocommit = autocommit
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 StoreAddress = Path | ServerAddress
@@ -93,7 +103,6 @@ def server_address(url: str) -> ServerAddress:
     settings = {"application_name": "octavo store", **_PATIENCE, **by_name, **of_service, **asked}
     if of_service:
         settings.pop("service", None)
-    settings["options"] = f"{settings.get('options', '')} {_OPTIONS}".strip()
     settings["client_encoding"] = "utf8"
     host, port = (str(settings.get(name, "")) for name in ("host", "port"))
     shown = f"postgresql://{host}{':' if port else ''}{port}/{settings.get('dbname', '')}"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NAMESPACE = 1329812566
 # One whose coordinator has just ended is held for a moment yet, until its session in the server has ended, too.
 _PATIENCE = "5s"
+# A session that only holds a lock is idle for as long as a trial lasts. PostgreSQL 13 has no such limit.
+_STAY = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
 HELD = """
 SELECT objid::bigint FROM pg_locks
 WHERE locktype = 'advisory' AND classid = 1329812566 AND objsubid = 2 AND granted
@@ -52,6 +54,7 @@ class Claim:
         key = key_of(self._run)
         signed = key - 2**32 if key >= 2**31 else key
         try:
+            connection.execute(_STAY)
             connection.execute("SELECT set_config('lock_timeout', %s, false)", (_PATIENCE,))
             connection.execute("SELECT pg_advisory_lock(%s::int, %s::int)", (NAMESPACE, signed))
         except BaseException as error:

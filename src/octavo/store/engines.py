@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 from octavo.home import make_directory, make_private_file
 from octavo.store.address import ServerAddress, StoreAddress
 from octavo.store.claim import NAMESPACE
-from octavo.store.listing import READ_ONLY, connect_to_read
+from octavo.store.listing import connect_to_read
 
 _PATIENCE = 60.0  # for others that hold the file; seconds
 
@@ -50,18 +50,18 @@ def _log_ahead(connection: Any) -> None:
 def engine_to_read(store: StoreAddress) -> Engine:
     """An engine that changes nothing; a read-only role, or a disk that cannot be written, is enough."""
     if isinstance(store, ServerAddress):
-        return _of_server(store, READ_ONLY)
+        return _of_server(store, read_only=True)
     return create_engine("sqlite://", creator=lambda: connect_to_read(store), poolclass=NullPool)
 
 
-def _of_server(address: ServerAddress, options: str = "") -> Engine:
+def _of_server(address: ServerAddress, *, read_only: bool = False) -> Engine:
     """The parameters go to libpq alone: SQLAlchemy shows the URL that it knows.
 
     A connection is tried before it is used, so that a server that was restarted in between is not even noticed.
     """
     return create_engine(
         "postgresql+psycopg://",
-        creator=lambda: address.connect(options),
+        creator=lambda: address.connect(read_only=read_only),
         pool_size=1,
         pool_pre_ping=True,
     )
@@ -86,6 +86,15 @@ def begin_to_make(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLite commits each statement of DDL without it
     else:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({NAMESPACE}, 0)")
+
+
+def lacking_encoding(connection: Connection) -> str | None:
+    """The encoding of a database that has no place for some characters; None for one that takes all. SQL_ASCII converts
+    nothing, so that it keeps our UTF-8."""
+    if is_sqlite(connection):
+        return None
+    encoding = str(connection.exec_driver_sql("SHOW server_encoding").scalar_one())
+    return None if encoding in ("UTF8", "SQL_ASCII") else encoding
 
 
 def driver_error(error: Exception) -> Exception:

@@ -66,7 +66,12 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
         return HostError(f"{doing}: the disk of {store} is full; make room")
     if state == "42501" and doing.endswith("cannot be read"):
         return HostError(f"{doing}: {text} ({store}); grant the role SELECT on its tables (docs/store.md)")
-    if state in ("42501", "25006"):
+    if state == "25006":  # a standby, or a role or database that is set to read only
+        return HostError(
+            f"{doing}: {store} is not writable ({text}); name the primary, or all servers with "
+            "target_session_attrs=read-write, in OCTAVO_STORE"
+        )
+    if state == "42501":
         return HostError(f"{doing}: {store} is not writable ({text}); use a role that may write (docs/store.md)")
     if state == "55P03":
         return HostError(f"{doing}: another session has held a table of {store} for a minute; end it")

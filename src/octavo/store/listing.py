@@ -23,7 +23,6 @@ GROUP BY run.id
 ORDER BY run.started DESC, run.id DESC
 """
 _LAST_MOMENT = 250_000_000_000  # a calendar ends with the year 9999
-READ_ONLY = "-c default_transaction_read_only=on"
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -78,7 +77,7 @@ def _on_server(address: ServerAddress) -> list[dict[str, Any]]:
     import psycopg
 
     try:
-        with address.connect(READ_ONLY) as connection:
+        with address.connect(read_only=True) as connection:
             if connection.execute("SELECT to_regclass('schema_version')").fetchone() == (None,):
                 return []
             found = connection.execute(_QUERY)

@@ -27,6 +27,7 @@ from octavo.store.engines import (
     engine_to_read,
     engine_to_write,
     is_sqlite,
+    lacking_encoding,
 )
 from octavo.store.failures import damaged, explain, is_refused
 from octavo.store.records import RunRecord, RunStatus, TrialRecord
@@ -102,6 +103,11 @@ class Store:
         if version is None or version in schema.MIGRATIONS:
             with self._engine.begin() as connection:
                 begin_to_make(connection)
+                if version is None and (encoding := lacking_encoding(connection)) is not None:
+                    raise OctavoError(
+                        f"the database of {self.address} has the encoding {encoding}, in which not all texts of plans "
+                        "can be stored; create one with ENCODING 'UTF8' TEMPLATE template0"
+                    )
                 version = _migrate(connection)
         if version != schema.SCHEMA_VERSION:
             other = "name another database" if isinstance(self.address, ServerAddress) else "set OCTAVO_HOME"

@@ -36,8 +36,11 @@ def power(host: Host) -> CheckFinding:
     if not states:
         raise CheckImpossibleError("no power supply reported")
     batteries = [name for name, (kind, state) in states.items() if kind == "Battery" and state == "Discharging"]
-    mains = [state for kind, state in states.values() if kind == "Mains"]
-    if not batteries and (not mains or "1" in mains):
+    # A laptop may be supplied by USB-C, beside a mains adapter that is not plugged in (2: USB PD with a variable
+    # voltage; kernel Documentation/ABI/testing/sysfs-class-power).
+    is_supplied = any(kind != "Battery" and state in ("1", "2") for kind, state in states.values())
+    has_mains = any(kind == "Mains" for kind, _ in states.values())
+    if not batteries and (is_supplied or not has_mains):
         return CheckFinding("power", "fine", "not on battery")
     return CheckFinding(
         "power",
