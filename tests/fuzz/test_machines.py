@@ -30,7 +30,7 @@ def _outcome(text: bytes, _: Path) -> object:
 
 
 def _why_not(text: bytes, _: Path) -> object:
-    said = str(output.why_not(text.decode(errors="replace"), 1, 60.0, 5.0))
+    said = str(output.why_not(text.decode(errors="replace"), 1, 60.0, 5.0, 10**12))
     assert len(said) < 2000 and not UNPRINTABLE.search(said)
     return said
 
