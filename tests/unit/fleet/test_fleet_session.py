@@ -50,6 +50,17 @@ def test_a_host_that_is_another_one_than_before_takes_no_part(store: Store) -> N
     assert "hostname changed since the run began" in (notes.began("a", report(hostname="two")) or "")
 
 
+def test_a_host_whose_cpu_had_no_name_before_is_the_same(store: Store) -> None:
+    """A run begun on 64-bit Arm before its CPUs were named could not be resumed."""
+    host = {"hostname": "one", "kernel": "Linux 6.12 aarch64"}
+    notes = HostNotes(store, "run")
+    notes.number({"a": 1})
+    for cpu in ("unknown", "aarch64", "Arm implementer 0x41, part 0xd0c, variant 0x3"):
+        assert notes.began("a", replace(report(), environment={"host": {**host, "cpu": cpu}})) is None
+    other = replace(report(), environment={"host": {**host, "cpu": "Arm implementer 0x41, part 0xd4f, variant 0x0"}})
+    assert "cpu changed since the run began" in (notes.began("a", other) or "")
+
+
 def test_a_host_whose_compiler_is_another_one_than_before_takes_no_part(store: Store) -> None:
     def with_builds(*names: str) -> Report:
         first = report()
