@@ -66,13 +66,14 @@ class PartOrder:
 @dataclass(frozen=True, slots=True)
 class Report:
     """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason. `host_class`: its class.
-    `loads`: the loads that it already has; see Ready."""
+    `loads`: the loads that it already has; see Ready. `measured`: the number of the last trial in its outbox."""
 
     environment: Mapping[str, Any]
     cannot: Mapping[str, str]
     room: int
     host_class: str = ""
     loads: Mapping[str, str] = field(default_factory=dict[str, str])
+    measured: int = 0
 
 
 @dataclass(frozen=True, slots=True)
