@@ -76,6 +76,12 @@ class HostNotes:
                 f"builds changed since the run began ({', '.join(sorted(built - builds))}, now "
                 f"{', '.join(sorted(builds - built))}): rounds not comparable"
             )
+        of_class = hosts[name].get("class")
+        if of_class is not None and not is_of_class(report.host_class, of_class):
+            return (
+                f"class changed since the run began ({of_class}, now {report.host_class}): rounds not comparable; if "
+                f'OCTAVO_HOME is on the same disk as then, write class = "{of_class}" for it in the hosts file'
+            )
         classes = self._classes
         if not any(is_of_class(report.host_class, wanted) for wanted in classes):
             return f"the plan has no cell for hosts of its class, {report.host_class}"

@@ -103,6 +103,17 @@ def test_a_host_of_another_class_takes_no_part_unless_classes_are_levels(store: 
     assert "no cell for hosts of its class, mips" in (notes.began("c", report("mips", hostname="three")) or "")
 
 
+def test_a_host_whose_class_has_another_name_than_before_can_keep_it(store: Store) -> None:
+    """LVM on NVMe was ssd before: a host was refused as unlike the others, of which it was one."""
+    notes = HostNotes(store, "run")
+    notes.number({"a": 1})
+    assert notes.began("a", report("x86_64-4kB-ssd")) is None
+    why = notes.began("a", report("x86_64-4kB-nvme")) or ""
+    assert "class changed since the run began" in why
+    assert 'write class = "x86_64-4kB-ssd" for it in the hosts file' in why
+    assert notes.began("a", report("x86_64-4kB-ssd")) is None
+
+
 def test_classes_become_levels_where_the_hosts_have_several() -> None:
     plan = small_plan()
     assert by_class(plan, {"a": "x86", "b": "x86"}, lambda _: None) is plan
