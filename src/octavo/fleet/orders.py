@@ -22,7 +22,7 @@ def seed_of_host(seed: int, number: int) -> int:
 class RunOrder:
     """A run as the coordinator describes it to a host. `number`: the host's number in this run, from 1. `room`: the
     space for its datasets in bytes, None before it is known. `octavo`: the digest of the coordinator's Octavo.
-    `host_class`: the host's class if the hosts file has one."""
+    `host_class`: the host's class from the hosts file, or as it said before the run; None if it did not answer."""
 
     run: str
     plan: Mapping[str, Any]
