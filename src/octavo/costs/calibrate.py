@@ -41,10 +41,7 @@ def calibrate_builds(
     for build in builds:
         size = build.manifest["data_block"]
         tell(f"data block {size}: making the tables")
-        with own_database(build, request.size, level, journal, account, cold=request.cold) as (
-            database,
-            achieved,
-        ):
+        with own_database(build, request.size, level, journal, account, cold=request.cold) as (database, achieved):
             facts = {"device": level, "version": build.manifest["version"]} | achieved
 
             def report_round(text: str, at: str = size) -> None:

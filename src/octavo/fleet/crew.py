@@ -5,12 +5,11 @@ from typing import Any
 
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.orders import Report, RunOrder
+from octavo.host.facts import changed
 from octavo.host.host_class import ANY, is_of_class
 from octavo.plan.factors import HOST_CLASS
 from octavo.store.store import Store
 
-# These must not change when a host rejoins the run: otherwise its rounds would not be comparable.
-_SAME = ("hostname", "kernel", "cpu")
 _OF_A_HOST = ("host", "host_checks", "builds")
 
 
@@ -69,16 +68,19 @@ class HostNotes:
         hosts = self.hosts
         before: Mapping[str, Any] = hosts[name].get("host") or {}
         now = report.environment.get("host", {})
-        for what in _SAME:
-            if what in before and before[what] != now.get(what):
-                return (
-                    f"{what} changed since the run began ({before[what]}, now {now.get(what)}): rounds not comparable"
-                )
+        if what := changed(before, now):
+            return f"{what} changed since the run began ({before[what]}, now {now.get(what)}): rounds not comparable"
         built, builds = _builds_of(hosts[name]), _builds_of(report.environment)
         if not (built <= builds or builds <= built):  # which cells it can run, and so which it builds, may differ
             return (
                 f"builds changed since the run began ({', '.join(sorted(built - builds))}, now "
                 f"{', '.join(sorted(builds - built))}): rounds not comparable"
+            )
+        of_class = hosts[name].get("class")
+        if of_class is not None and not is_of_class(report.host_class, of_class):
+            return (
+                f"class changed since the run began ({of_class}, now {report.host_class}): rounds not comparable; if "
+                f'OCTAVO_HOME is on the same disk as then, write class = "{of_class}" for it in the hosts file'
             )
         classes = self._classes
         if not any(is_of_class(report.host_class, wanted) for wanted in classes):

@@ -128,7 +128,7 @@ def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
 
 @contextmanager
 def used() -> Generator[None, None, None]:
-    """Marks the fleet as used by this process, which starts what ends of it again; several may use it."""
+    """Marks the fleet as used by this process, which restarts whatever ends of it; several processes may use it."""
     lock = _used_file()
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)

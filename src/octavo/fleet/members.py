@@ -59,8 +59,8 @@ class Asked:
 class Member:
     """A host in this run. `round`: the last round that it has finished, or that the others finished without it.
 
-    `since`: since when it has been away. `failing`: it was lost and has delivered nothing since, however often it has
-    come back meanwhile. `expected`: the others wait for it.
+    `since`: since when it has been away. `measured`: see Report. `failing`: it was lost and has measured nothing since,
+    however often it has come back meanwhile. `expected`: the others wait for it.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Member:
     asked: list[Asked] = field(default_factory=list[Asked])
     again: deque[tuple[int, Sequence[Cell], int]] = field(default_factory=deque[tuple[int, Sequence[Cell], int]])
     since: float = 0.0
+    measured: int = 0
     failing: bool = False
     expected: bool = True
     cannot: Mapping[str, str] | None = None

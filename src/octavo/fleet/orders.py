@@ -22,7 +22,7 @@ def seed_of_host(seed: int, number: int) -> int:
 class RunOrder:
     """A run as the coordinator describes it to a host. `number`: the host's number in this run, from 1. `room`: the
     space for its datasets in bytes, None before it is known. `octavo`: the digest of the coordinator's Octavo.
-    `host_class`: the host's class if the hosts file has one."""
+    `host_class`: the host's class from the hosts file, or as it said before the run; None if it did not answer."""
 
     run: str
     plan: Mapping[str, Any]
@@ -66,13 +66,14 @@ class PartOrder:
 @dataclass(frozen=True, slots=True)
 class Report:
     """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason. `host_class`: its class.
-    `loads`: the loads that it already has; see Ready."""
+    `loads`: the loads that it already has; see Ready. `measured`: the number of the last trial in its outbox."""
 
     environment: Mapping[str, Any]
     cannot: Mapping[str, str]
     room: int
     host_class: str = ""
     loads: Mapping[str, str] = field(default_factory=dict[str, str])
+    measured: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,12 @@ class Outbox:
                 self._set_aside(number, record, str(error))
         return found
 
+    def last(self) -> int:
+        """The number of the last trial, 0 without one."""
+        with self._errors_named():
+            (number,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM trial").fetchone()
+        return int(number)
+
     def _set_aside(self, number: int, record: object, reason: str) -> None:
         content = record if isinstance(record, bytes) else str(record).encode(errors="replace")
         self._notice(SetAside.of_this_home().put(content, self._run, reason))

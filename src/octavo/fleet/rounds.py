@@ -317,6 +317,8 @@ class FleetRounds:
                     self._refuse(host, why)
                 else:
                     host.state, host.cannot = "ready", event.report.cannot
+                    host.failing = host.failing and event.report.measured <= host.measured
+                    host.measured = event.report.measured
                     self._expect_unless_failing(host)
             case Delivered():
                 self._delivered(host, event)
@@ -367,7 +369,7 @@ class FleetRounds:
                 self._drop_late(host)
 
     def _drop_late(self, host: Member) -> None:
-        """Goes on without a host that is away, if it was lost too long ago and has delivered nothing since."""
+        """Goes on without a host that is away, if it was lost too long ago and has measured nothing since."""
         if host.expected and self._clock.now() - host.since > self._patience:
             host.expected = False
             self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))

@@ -95,7 +95,8 @@ class Workshop:
         mine = self.order.host_class or class_here()
         others = {cell.id: why for cell in self.order.cells if (why := other_class(cell, mine))}
         cannot = {**self._ready.cannot, **others}
-        return Report(self._ready.environment, cannot, self._ready.room, mine, self._ready.loads())
+        loads, measured = self._ready.loads(), self._outbox.last()
+        return Report(self._ready.environment, cannot, self._ready.room, mine, loads, measured)
 
     def begin_again(self) -> None:
         """Resets the state of delivery: the coordinator may have missed what was sent last, and asks for everything

@@ -2,12 +2,16 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from octavo.host.kernel_pages import distribution, page_configuration
 from octavo.host.kernel_text import lines
 from octavo.host.page_stack import page_stack
+
+# These must not change during a run: otherwise its rounds would not be comparable.
+_SAME = ("hostname", "kernel", "cpu")
 
 
 def host_facts(path: Path) -> dict[str, Any]:
@@ -24,6 +28,23 @@ def host_facts(path: Path) -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "page_stack": [layer.as_dict() for layer in page_stack(path)],
     }
+
+
+def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Which of the facts that must not change during a run has changed, or None.
+
+    CPUs of 64-bit Arm and POWER had no name before: what their runs have stored is "unknown" or the architecture.
+
+    >>> changed({"kernel": "Linux 6.12 aarch64", "cpu": "unknown"}, {"kernel": "Linux 6.12 aarch64", "cpu": "Arm"})
+    >>> changed({"kernel": "Linux 6.12 x86_64", "cpu": "A"}, {"kernel": "Linux 6.12 x86_64", "cpu": "B"})
+    'cpu'
+    """
+    for name in _SAME:
+        if name in before and before[name] != now.get(name):
+            nameless = ("unknown", str(now.get("kernel")).rpartition(" ")[2])
+            if name != "cpu" or before[name] not in nameless:
+                return name
+    return None
 
 
 def cpu_model(proc: Path = Path("/proc")) -> str:

@@ -12,7 +12,7 @@ from octavo.errors import HostError, Interrupted, OctavoError, StoreAwayError, U
 from octavo.home import make_directory, octavo_home
 from octavo.host.checks import check_host, disturbing
 from octavo.host.checks.base import HostCounters
-from octavo.host.facts import host_facts
+from octavo.host.facts import changed, host_facts
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.bench import WallClock
@@ -201,9 +201,9 @@ def _has_begun(record: RunRecord) -> bool:
 
 def _check_same_host(record: RunRecord) -> None:
     """Raises UsageError when a run is resumed on another host or kernel, where its rounds would not be comparable."""
-    now = host_facts(make_directory(octavo_home()))
-    for name in ("hostname", "kernel", "cpu"):
-        _check_same(record, name, record.environment["host"][name], now[name])
+    before, now = record.environment["host"], host_facts(make_directory(octavo_home()))
+    if name := changed(before, now):
+        _check_same(record, name, before[name], now[name])
 
 
 def _check_same_builds(record: RunRecord, builds: Sequence[Build]) -> None:

@@ -1,11 +1,12 @@
 """Hosts that are lost again and again while they measure."""
 
 from collections.abc import Mapping
+from itertools import count
 
 from tests.unit.fleet.test_fleet_rounds import PLAN, Fleet, whole
 
-from octavo.fleet.events import Came, Left
-from octavo.fleet.orders import PartOrder
+from octavo.fleet.events import Began, Came, Left
+from octavo.fleet.orders import PartOrder, Report
 
 
 def dying(fleet: Fleet, name: str, times: int) -> None:
@@ -49,3 +50,18 @@ def test_a_host_that_measures_again_is_waited_for_again() -> None:
     assert fleet.work().ending == "decided"
     assert {host for _, host, _ in fleet.places()} == {1, 2}
     assert "b has not responded for too long: the run continues without it" in fleet.notices()
+
+
+def test_a_host_that_measures_between_its_losses_is_waited_for() -> None:
+    """A round is delivered as a whole: two losses in a long one ended a run that had no other host."""
+    fleet = Fleet("a")
+    dying(fleet, "a", 6)  # for longer than the patience
+    measured = count()
+
+    def begin(numbers: Mapping[str, int]) -> None:
+        fleet.hosts.numbers |= numbers
+        fleet.hosts.events += [Began(host, Report({}, {}, 0, measured=next(measured))) for host in numbers]
+
+    fleet.hosts.begin = begin
+    assert fleet.work().ending == "rounds"
+    assert sorted(fleet.places()) == whole(1)

@@ -39,8 +39,10 @@ def trial(number: int) -> TrialRecord:
 
 def test_what_was_committed_is_sent_until_it_is_there() -> None:
     first = Outbox("run")
+    assert first.last() == 0
     for number in (1, 2, 3):
         first.add(trial(number))
+    assert first.last() == 3
     assert [number for number, _ in first.undelivered({first.name: 2})] == [3]
     first.close()
     again = Outbox("run")

@@ -50,6 +50,17 @@ def test_a_host_that_is_another_one_than_before_takes_no_part(store: Store) -> N
     assert "hostname changed since the run began" in (notes.began("a", report(hostname="two")) or "")
 
 
+def test_a_host_whose_cpu_had_no_name_before_is_the_same(store: Store) -> None:
+    """A run begun on 64-bit Arm before its CPUs were named could not be resumed."""
+    host = {"hostname": "one", "kernel": "Linux 6.12 aarch64"}
+    notes = HostNotes(store, "run")
+    notes.number({"a": 1})
+    for cpu in ("unknown", "aarch64", "Arm implementer 0x41, part 0xd0c, variant 0x3"):
+        assert notes.began("a", replace(report(), environment={"host": {**host, "cpu": cpu}})) is None
+    other = replace(report(), environment={"host": {**host, "cpu": "Arm implementer 0x41, part 0xd4f, variant 0x0"}})
+    assert "cpu changed since the run began" in (notes.began("a", other) or "")
+
+
 def test_a_host_whose_compiler_is_another_one_than_before_takes_no_part(store: Store) -> None:
     def with_builds(*names: str) -> Report:
         first = report()
@@ -90,6 +101,17 @@ def test_a_host_of_another_class_takes_no_part_unless_classes_are_levels(store: 
     assert notes.began("a", report()) is None
     assert notes.began("b", report("arm", hostname="two")) is None
     assert "no cell for hosts of its class, mips" in (notes.began("c", report("mips", hostname="three")) or "")
+
+
+def test_a_host_whose_class_has_another_name_than_before_can_keep_it(store: Store) -> None:
+    """LVM on NVMe was ssd before: a host was refused as unlike the others, of which it was one."""
+    notes = HostNotes(store, "run")
+    notes.number({"a": 1})
+    assert notes.began("a", report("x86_64-4kB-ssd")) is None
+    why = notes.began("a", report("x86_64-4kB-nvme")) or ""
+    assert "class changed since the run began" in why
+    assert 'write class = "x86_64-4kB-ssd" for it in the hosts file' in why
+    assert notes.began("a", report("x86_64-4kB-ssd")) is None
 
 
 def test_classes_become_levels_where_the_hosts_have_several() -> None:
