@@ -51,6 +51,7 @@ def plan_with(settings: dict[str, str] | None = None, **levels: str) -> Plan:
         (plan_with({"wal_buffers": "4GB"}), ["wal_buffers 4GB", "2 GB"]),
         (plan_with(memory="128MB"), ["memory limit of 128MB", "shared_buffers of 128MB"]),
         (plan_with(memory="128MB", huge_pages="2MB"), ["memory limit of 128MB", "shared_buffers of 128MB"]),
+        (plan_with(memory="1200MB", shared_buffers="1GB", huge_pages="1GB"), ["memory limit of 1200MB", "take 2 GB"]),
         (plan_with(memory="128MB", equal="memory"), ["memory limit of 128MB", "take 128 MB"]),
         (plan_with(memory="140MB", data_block="1kB"), ["memory limit of 140MB", "metadata of each buffer"]),
         (plan_with(memory="1200MB", shared_buffers="1GB", data_block="1kB"), ["1.18 GB", "metadata of each buffer"]),

@@ -171,6 +171,9 @@ def _memory(levels: Levels, settings: Settings) -> str | None:
     needed = buffers = parse_size(levels["shared_buffers"])
     if levels.get("equal") != "memory":  # which makes room for it within that size
         needed += buffers // parse_size(levels["data_block"]) * _BYTES_A_BUFFER
+    if levels["huge_pages"] != "off":  # whole pages, which are taken off the limit
+        page = parse_size(levels["huge_pages"])
+        needed = -(-needed // page) * page
     if parse_size(levels["memory"]) > needed:
         return None
     return (
