@@ -213,13 +213,16 @@ def _effect(document: Document, chosen: Sequence[_Entry], baseline: Row) -> str:
 
 
 def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
-    """How much the others lose, by level of the first compared factor."""
+    """How much the others lose, by level of the first compared factor; by cell if that says too little."""
     if not worse:
         return []
-    factor = next(iter(compared(document)), None)
+    factors = compared(document)
+    by_cell = len(factors) > 1 and not is_plural(factors[0])
     groups: dict[str, list[_Entry]] = {}
     for entry in sorted(worse, key=lambda one: -one.gain):
-        groups.setdefault(spaced(entry.cell["levels"].get(factor)), []).append(entry)
+        levels = entry.cell["levels"]
+        name = quoted(entry.cell["label"]) if by_cell else spaced(levels.get(next(iter(factors), None)))
+        groups.setdefault(name, []).append(entry)
     about = _about(document)
     sentences: list[str] = []
     for level, mine in groups.items():
@@ -404,7 +407,8 @@ def _noun(document: Document) -> str:
     """What a cell has more or less of: the primary metric, whose name is shortened, or time."""
     about = _about(document)
     is_time = about.get("better") == "lower" and "slower" in verdict_terms(about)
-    return "time" if is_time else _short(title(document, document["run"]["primary_metric"]))
+    name = _short(title(document, document["run"]["primary_metric"]))
+    return "time" if is_time and name != "latency" else name
 
 
 def _good_word(document: Document) -> str:

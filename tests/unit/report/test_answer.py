@@ -121,6 +121,23 @@ def test_cells_of_two_modes_are_named_by_both(store: Store) -> None:
     assert group_text(document, both[:1]) == "thp/shmem_thp never/always"
 
 
+def test_cells_of_two_modes_that_lose_are_named_by_both(store: Store) -> None:
+    """By the first mode alone never/always and the baseline would have one name."""
+    document = made(store, find_plan("thp")[0])
+    for one in document["effects"]:
+        one.update(ratio=0.9, low=0.88, high=0.92, verdict="slower")
+    (line,) = (line for line in answer(document).lines if line.startswith("Slower"))
+    assert all(f"“{label}” (−10 %)" in line for label in ("never/always", "always/never", "always/always")), line
+
+
+def test_the_plans_metric_is_named(store: Store) -> None:
+    document = made(store, changed_plan(DEVICES))
+    document["metrics"]["tps"].update(title="latency, 99th percentile", better="lower", unit="ms")
+    for one in document["effects"]:
+        one.update(ratio=0.95, low=0.84, high=1.08, verdict="undecided (needs 3 more rounds)")
+    assert "(latency ratio 0.95, 0.84 to 1.08)" in answer(document).headline
+
+
 def test_what_is_left_of_a_rate_is_not_rounded_to_nothing(store: Store) -> None:
     document = made(store, changed_plan(DEVICES))
     for one in document["effects"]:
