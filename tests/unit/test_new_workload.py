@@ -78,6 +78,13 @@ def test_a_trial_without_the_first_metric() -> None:
     assert missing is not None and "test_new_workload.py) returned no rows_per_second, its first metric" in missing
 
 
+def test_a_trial_without_the_plans_metric() -> None:
+    found = [observe(RATE, 5.0)]
+    assert no_primary(NEWCOMER, found, RATE.name) is None
+    assert no_primary(NEWCOMER, found, "p99") == "the trial has no p99, which is the plan's metric; set another metric"
+    assert str(no_primary(NEWCOMER, found, "p99", slices=True)).endswith('or interleave = "trials"')
+
+
 def test_a_metric_that_warns_says_why_there_is_no_first_metric() -> None:
     assert no_primary(NEWCOMER, [observe(GIVEN_UP, 1.0)]) is None
 

@@ -38,6 +38,7 @@ from octavo.postgres.builds.spec import BuildSpec
         ('[baseline]\ndata_block = "8kB"', "[baseline]", ["baseline", "at least 1"]),
         ("rounds = 4", "rounds = ", ["small.toml", "not TOML"]),
         ("rounds = 4", 'rounds = 4\nstopping = "soon"', ["stopping", "'decided' or 'fixed'"]),
+        ("rounds = 4", 'rounds = 4\nmetric = "latency_avg"', ["metric", "'latency_avg'", "latency_avg_ms"]),
         ("rounds = 4", "rounds = 4\nfirst_look = 1", ["first_look", "greater than or equal to 2"]),
         ("rounds = 4", 'rounds = 4\nprecision = "1"', ["precision", "%"]),
         ("rounds = 4", 'rounds = 4\nbudget = "soon"', ["budget", "'soon'", "duration"]),

@@ -26,15 +26,21 @@ def undeclared(workload: Workload, observations: Iterable[Observation]) -> str |
     return None
 
 
-def no_primary(workload: Workload, observations: Iterable[Observation], *, slices: bool = False) -> str | None:
-    """Why a trial has no value of the first metric, with the fix; None if it has one.
+def no_primary(
+    workload: Workload, observations: Iterable[Observation], metric: str | None = None, *, slices: bool = False
+) -> str | None:
+    """Why a trial has no value of the plan's `metric`, else of the workload's first one, with the fix; None if it has
+    one.
 
     A metric that warns (`Metric.warns`) explains why there is none, such as queries that all timed out.
     """
-    primary = workload.metrics[0].name
+    primary = metric or workload.metrics[0].name
     enough = {primary, *(metric.name for metric in workload.metrics if metric.warns)}
     if any(one.metric in enough for one in observations):
         return None
+    if primary != workload.metrics[0].name:
+        fix = 'set another metric, or interleave = "trials"' if slices else "set another metric"
+        return f"the trial has no {primary}, which is the plan's metric; {fix}"
     if slices and isinstance(workload, RunsInTurns) and not isinstance(workload, CountsBySlices):
         return (
             f"{_class_of(workload)} has no of_slices, so a trial in slices has no {primary}, the workload's first "

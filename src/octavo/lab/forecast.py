@@ -9,6 +9,7 @@ from statistics import median
 
 import numpy as np
 
+from octavo import workloads
 from octavo.analysis.alpha_spending import next_analysis
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.interim import Role
@@ -123,7 +124,8 @@ def _scatter_of_run(plan: Plan, store: Store, run: str) -> dict[str, Scatter]:
     here = record.environment.get("host", {}).get("hostname") == platform.node()
     if not here or "imported" in record.environment or record.plan.get("workload") != plan.workload:
         return {}
-    return scatter_of(restore_plan(record.plan), store.cells(run), store.trials(run), next(iter(record.metrics)))
+    metric = plan.metric or workloads.find(plan.workload).metrics[0].name
+    return scatter_of(restore_plan(record.plan), store.cells(run), store.trials(run), metric)
 
 
 def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, Scatter]:

@@ -372,14 +372,16 @@ class PostgresBench:
 
     def _judged(self, watched: WatchedTrial, trial: Trial, facts: dict[str, Any]) -> Measurement:
         build = trial.dataset.build
-        found = watched.result.observations
+        found = sorted(watched.result.observations, key=lambda one: one.metric != self._plan.metric)
         if wrong := undeclared(self._workload, found):
             return Measurement("failed", wrong, facts=facts)
         observations = (*found, *watched.seen.observations)
         doubt = first_doubt(watched.evidence, self._plan.outcomes)
         settings, series = watched.evidence.settings, watched.seen.series
         if doubt is None:
-            if wrong := no_primary(self._workload, found, slices=facts.get("interleave") == "slices"):
+            if wrong := no_primary(
+                self._workload, found, self._plan.metric, slices=facts.get("interleave") == "slices"
+            ):
                 return Measurement("failed", wrong, facts=facts)
             return Measurement("ok", None, observations, settings, build.manifest, facts, series)
         facts["rule"] = doubt.rule

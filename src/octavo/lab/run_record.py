@@ -104,9 +104,10 @@ def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable
 
 
 def _metrics(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The meaning of the observations, by metric."""
+    """The meaning of the observations, by metric; the first one is what verdicts are about."""
     observers = InstrumentSet(instruments(plan.instruments), lambda _: None)
-    return {one.name: one.as_dict() for one in (*workloads.find(plan.workload).metrics, *observers.metrics)}
+    found = (*workloads.find(plan.workload).metrics, *observers.metrics)
+    return {one.name: one.as_dict() for one in sorted(found, key=lambda one: one.name != plan.metric)}
 
 
 def environment_of(

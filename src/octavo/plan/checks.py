@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from octavo import workloads
 from octavo.errors import UsageError, choices
 from octavo.factor import Factor
 from octavo.plan import negative
@@ -60,6 +61,7 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
                 raise UsageError(f"{table}: {name} has no levels in [factors]")
     settings = {name: value for name, value in plan.settings.items() if PREFIX + name not in changes}
     _check_settings(settings, factors)
+    _check_metric(plan)
     for rule in plan.outcomes:
         if rule not in RULE_NAMES:
             raise UsageError(f"outcomes: unknown rule {rule!r}; allowed: {', '.join(RULE_NAMES)}")
@@ -116,6 +118,12 @@ def _levels_of_cells(
                 raise UsageError(f"factors.{name}: {wrong} is in no [[cells]] table; remove it or add one")
         levels[name] = listed
     return levels
+
+
+def _check_metric(plan: Plan) -> None:
+    names = [one.name for one in workloads.find(plan.workload).metrics]
+    if plan.metric is not None and plan.metric not in names:
+        raise UsageError(f"metric: the workload {plan.workload} has no {plan.metric!r}; {choices(plan.metric, names)}")
 
 
 def _check_settings(settings: Mapping[str, str], factors: Mapping[str, list[str]]) -> None:

@@ -58,13 +58,15 @@ _Match = Annotated[dict[str, _Levels], BeforeValidator(_flat), Field(min_length=
 
 class Plan(BaseModel):
     """An experiment. A factor with several levels that `baseline` does not name is a condition: each of its levels is
-    analysed separately. `loads` are an upper limit; without a budget so are `rounds`."""
+    analysed separately. `loads` are an upper limit; without a budget so are `rounds`. `metric` is what verdicts and the
+    end of a run are about: None is the workload's first one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     question: str
     workload: str
+    metric: str | None = None
     size: Size | None = None
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     most_rounds: Annotated[int, Field(ge=1, le=10_000)] | None = None
