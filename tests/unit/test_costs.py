@@ -1,6 +1,7 @@
 """Calibration of the planner's costs: the fit, the units, the output; without PostgreSQL."""
 
 import math
+import os
 import random
 import statistics
 from collections.abc import Callable, Mapping
@@ -32,7 +33,10 @@ from octavo.costs.probes import (
 )
 from octavo.costs.render import view
 from octavo.errors import HostError, OctavoError, UsageError
+from octavo.host.children import owner_account
+from octavo.host.journal import Journal
 from octavo.host.mounts import Mount
+from octavo.postgres.builds.cache import Build
 from octavo.postgres.user_connection import UsersConnection
 
 _COSTS = {
@@ -309,6 +313,29 @@ def test_nothing_is_read_cold_where_the_kernel_keeps_the_files(
     monkeypatch.setattr(calibration_databases, "mount_of", mount_of)
     with nullcontext() if is_cold else pytest.raises(HostError, match=f"is on {kind}.*--cache warm"):
         calibration_databases.check_cold(tmp_path)
+
+
+def test_a_server_of_our_own_is_not_made_where_nothing_is_read_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(_: Path) -> None:
+        raise HostError("files stay in memory")
+
+    def reached(*_: object) -> None:
+        """Whether the account can enter the directory is not of interest."""
+
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    monkeypatch.setattr(calibration_databases, "check_cold", kept)
+    monkeypatch.setattr(calibration_databases.cluster, "check_reachable", reached)
+    build = Build("build", tmp_path / "no-such-build", {"data_block": "8kB"})
+    account = owner_account(os.getuid())
+    for cold, problem in ((True, "files stay in memory"), (False, "initdb")):
+        with (
+            Journal() as journal,
+            pytest.raises(OctavoError, match=problem),
+            calibration_databases.own_database(build, 1 << 26, "native", journal, account, cold=cold),
+        ):
+            pass
 
 
 @pytest.mark.parametrize(("version", "has_extension", "evicted"), [
