@@ -98,7 +98,6 @@ def free_memory(host: Host) -> CheckFinding:
                 "free memory",
                 "note",
                 "reported to the hypervisor (virtio_balloon)",
-                "it takes free memory back: page faults on memory that was free wait for it, those on memory just "
-                "freed do not",
+                "the hypervisor reclaims free memory: the first page fault on it is slow, on memory just freed it is not",
             )
     return CheckFinding("free memory", "fine", "kept by this machine")
