@@ -98,6 +98,6 @@ def free_memory(host: Host) -> CheckFinding:
                 "free memory",
                 "note",
                 "reported to the hypervisor (virtio_balloon)",
-                "the hypervisor reclaims free memory: the first page fault on it is slow, on memory just freed it is not",
+                "the hypervisor reclaims free memory: the first page fault on it is slow, unless it was just freed",
             )
     return CheckFinding("free memory", "fine", "kept by this machine")
